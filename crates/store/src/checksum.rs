@@ -1,7 +1,7 @@
-//! The checksum of a row, and the rows that are not as they were written.
+//! The checksum of a row, and damaged rows.
 //!
 //! A page of a database has no checksum of its own (SQLite), or may have none (PostgreSQL). Without
-//! one, a letter that changed in an object is read as if a client had written it.
+//! a checksum per row, a corrupted byte of an object would be read as if a client had written it.
 
 use std::error::Error as _;
 use std::fmt;
@@ -11,12 +11,13 @@ use crc32fast::Hasher;
 use super::Change;
 use ballast_k8s::{Key, Object, Revision};
 
-/// Rows that are looked through at once.
+/// The number of rows examined per query.
 pub(super) const EXAMINED_ROWS: usize = 1000;
-/// Damaged rows that are looked for. With more of them, only a backup helps.
+/// The maximum number of damaged rows to find. With more of them, only a backup helps.
 const DAMAGED_MAX: usize = 1000;
 
-/// The checksum of all values of a row. It is stored in databases: it never changes.
+/// Computes the checksum over all values of a row. Databases store it, so the algorithm must never
+/// change.
 pub(super) fn checksum(change: &Change) -> i64 {
     let Change { revision, key, operation, created, previous, time_ms, object } = change;
     let mut hasher = Hasher::new();
@@ -25,24 +26,24 @@ pub(super) fn checksum(change: &Change) -> i64 {
     }
     for text in [key.resource.as_str(), &key.namespace, &key.name, operation.as_str()] {
         hasher.update(text.as_bytes());
-        // No name has this byte, so a letter cannot move to the next value unseen.
+        // No name contains this byte, so moving a letter to the next value changes the checksum.
         hasher.update(&[0]);
     }
     hasher.update(object);
     i64::from(hasher.finalize())
 }
 
-/// A row that cannot be read, or is not as it was written.
+/// A row that cannot be read or does not match its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedRow {
-    /// As far as it can be read.
+    /// The readable part of the key.
     pub key: Key,
     pub revision: Revision,
     pub fault: String,
 }
 
 impl DamagedRow {
-    /// What to do about it.
+    /// Returns the remedy for the operator.
     pub(super) fn advice(&self) -> String {
         let DamagedRow { key, .. } = self;
         format!(
@@ -61,7 +62,7 @@ impl fmt::Display for DamagedRow {
 
 impl std::error::Error for DamagedRow {}
 
-/// The row that an error is about.
+/// Returns the damaged row that caused an error.
 pub(super) fn damaged_row(error: &sqlx::Error) -> Option<&DamagedRow> {
     match error {
         sqlx::Error::Decode(source) => source.downcast_ref(),
@@ -69,16 +70,16 @@ pub(super) fn damaged_row(error: &sqlx::Error) -> Option<&DamagedRow> {
     }
 }
 
-/// A part of the log that was looked through.
+/// A part of the log that was examined.
 pub(super) struct Examined {
-    /// The rows that are there.
+    /// The revisions of all rows in the part.
     pub revisions: Vec<Revision>,
     pub damaged: Vec<DamagedRow>,
 }
 
 impl Examined {
-    /// Rows that could be read, and those that could not. An object that is no object is damaged,
-    /// too: a row without a checksum may have one.
+    /// Combines readable and damaged rows. A readable row without a valid object counts as damaged,
+    /// too; a row without a checksum may be one.
     pub fn of(changes: Vec<Change>, mut damaged: Vec<DamagedRow>) -> Examined {
         let mut revisions: Vec<Revision> = damaged.iter().map(|row| row.revision).collect();
         revisions.extend(changes.iter().map(|change| change.revision));
@@ -97,12 +98,12 @@ impl Examined {
 #[derive(Default)]
 pub(super) struct Search {
     pub found: Vec<DamagedRow>,
-    /// The last revision that was looked at.
+    /// The last revision examined.
     pub after: Revision,
 }
 
 impl Search {
-    /// Takes the next page, and says whether to go on.
+    /// Adds the next page, and returns whether to continue.
     pub fn take(&mut self, page: Examined) -> bool {
         self.found.extend(page.damaged);
         let last = page.revisions.last();
@@ -129,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Databases have it.
+    /// Stored databases depend on this value.
     #[test]
     fn the_checksum_of_a_row_stays_what_it_is() {
         assert_eq!(checksum(&change()), 1_999_893_426);

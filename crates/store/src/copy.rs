@@ -1,5 +1,5 @@
-//! Copies a whole log into an empty one, with its revisions. Clients need not list again: a watch
-//! of the old log resumes at the new one.
+//! Copies a whole log with its revisions into an empty one. Clients need not list again: a watch of
+//! the old log resumes on the new one.
 
 use std::io;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use super::source_rows::SourceRows;
 use super::{Bounds, Candidate, Error, PostgresStore, Settings, SqliteStore, Store, Table, Term, histories};
 use ballast_k8s::GroupResource;
 
-/// After a copy was killed, a server waits this long for the end of its lease.
+/// The lease of a copy. After a copy was killed, a server waits this long.
 const LEASE: Duration = Duration::from_secs(30);
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 const CLOSE_TRIES: usize = 20;
 const CLOSE_PAUSE: Duration = Duration::from_millis(100);
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     pub rows: u64,
@@ -28,12 +28,12 @@ enum Target {
     Postgres(Box<PostgresStore>),
 }
 
-/// Copies the log at one URL to the other, whose log must be empty. No other process may lead
-/// either of them: the copy takes both leases, under a name that no other process has. A copy that
-/// fails leaves the target empty.
+/// Copies the log at one URL into the empty log at another. No other process may lead either of
+/// them: the copy takes both leases, under a name that no other process has. A copy that fails
+/// leaves the target empty.
 ///
-/// `secrets` are the kinds that replicas of one database share and no file may have. In a copy to
-/// SQLite their objects keep their metadata alone.
+/// `secrets` are the kinds that replicas share through a database and that must not be written to a
+/// file. In a copy to SQLite their objects are reduced to their metadata.
 pub async fn copy(
     from: &str,
     to: &str,
@@ -62,7 +62,7 @@ pub async fn copy(
         }
     };
     let copied = async {
-        // A mark is not copied, so what it asks for is done first.
+        // Marks are not copied, so the bump that they require happens first.
         histories::lift_lost(&*source, source_term).await?;
         fill(&target, term, &*source, secrets).await
     };
@@ -70,7 +70,7 @@ pub async fn copy(
         copied = copied => copied,
         lost = keep_leading(&*source, &candidate, source_term) => Err(lost),
     };
-    // A lease that cannot be given back ends by itself.
+    // If resigning fails, the lease expires.
     let _ = as_store.resign(term).await;
     let _ = source.resign(source_term).await;
     let copied = copied?;
@@ -79,7 +79,7 @@ pub async fn copy(
     Ok(copied)
 }
 
-/// Closes a store, whose last checkpoint may still be under way.
+/// Closes a store, retrying while its last checkpoint is still running.
 pub(super) async fn tidy_up(store: &dyn Store) -> Result<(), Error> {
     let mut tries = 0;
     loop {
@@ -103,7 +103,7 @@ async fn fill(target: &Target, term: Term, source: &dyn Store, secrets: &[GroupR
     Ok(Copied { rows: rows.copied(), bounds: rows.bounds() })
 }
 
-/// Keeps others from writing.
+/// Takes the lease, so that no other process can write.
 pub(super) async fn lead(store: &dyn Store, url: &str, candidate: &Candidate) -> Result<Term, Error> {
     let state = store.lead(candidate, LEASE).await?;
     match state.is_held_by(candidate) {
@@ -120,7 +120,7 @@ pub(super) async fn lead(store: &dyn Store, url: &str, candidate: &Candidate) ->
     }
 }
 
-/// Ends when the lead is lost.
+/// Renews the lease until it is lost, and returns the error.
 pub(super) async fn keep_leading(store: &dyn Store, candidate: &Candidate, term: Term) -> Error {
     loop {
         tokio::time::sleep(RENEW_EVERY).await;

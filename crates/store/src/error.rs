@@ -1,45 +1,45 @@
-//! Why a call of the store failed.
+//! The errors of the store.
 
 use std::sync::Arc;
 
 use super::{Term, sqlite_codes, sqlstate};
 use ballast_k8s::{Key, Revision};
 
-/// Why a call of the store failed. Each back end maps the codes of its driver in one place.
+/// An error of a store call. Each back end maps the codes of its driver in one function.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The `previous` of a change is not the newest revision of its key, or its revision is not the
     /// next one.
     #[error("{key} was changed by another writer")]
     Conflict { key: Key },
-    /// The term of the commit is not the present one. Nothing was stored.
+    /// The term of the commit is not the current one. Nothing was stored.
     #[error("another replica leads: the term is {current}, and no longer {asked}")]
     Deposed { asked: Term, current: Term },
-    /// The log lacks changes that this process has seen, or has others in their place.
+    /// The log lacks changes that this process has seen, or has others with their revisions.
     #[error("the database has lost changes: revision {known} was there before, and the log is at {last}")]
     TakenBack { known: Revision, last: Revision },
     #[error("revision {asked} is compacted; the log begins after {compacted}")]
     Compacted { asked: Revision, compacted: Revision },
-    /// The back end cannot do it now, because of a full disk, an I/O error or a lock. The same call
-    /// may succeed later. After a commit, `settle` says whether its changes are stored.
+    /// The back end is temporarily unable to serve the call, because of a full disk, an I/O error
+    /// or a lock. The same call may succeed later. After a commit, `settle` reports whether its
+    /// changes are stored.
     #[error("the database is unavailable: {action}")]
     Unavailable {
         action: &'static str,
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// As `Unavailable`, and nothing of the commit was sent: its changes are not stored.
+    /// Like `Unavailable`, but nothing of the commit was sent: its changes are not stored.
     #[error("the database is unavailable: {action}")]
     NotSent {
         action: &'static str,
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The place that was named cannot hold a database; `advice` says what to do about it.
+    /// The URL cannot hold a database; `advice` contains the remedy.
     #[error("the database cannot be opened: {advice}")]
     Misplaced { advice: String },
-    /// The content of the database was not written by this program; `advice` says what to do about
-    /// it.
+    /// The content of the database was not written by this program; `advice` contains the remedy.
     #[error("the database cannot be used: {advice}")]
     Corrupt {
         advice: String,
@@ -49,14 +49,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the database cannot be reached, does not answer or takes no writes, as while it
-    /// fails over. The same call may succeed once it has a primary.
+    /// Returns whether the database is unreachable, unresponsive or read-only, as during a
+    /// failover. The same call may succeed once it has a primary.
     pub fn is_outage(&self) -> bool {
         let (Error::Unavailable { source, .. } | Error::NotSent { source, .. }) = self else { return false };
         sqlstate::is_outage(&**source)
     }
 
-    /// The error of a commit of which nothing was sent.
+    /// Converts to the error of a commit of which nothing was sent.
     pub(super) fn not_sent(self) -> Error {
         match self {
             Error::Unavailable { action, source } => Error::NotSent { action, source },
@@ -64,7 +64,7 @@ impl Error {
         }
     }
 
-    /// A short reason that clients may see.
+    /// Returns a short reason that clients may see.
     pub fn reason(&self) -> &'static str {
         match self {
             Error::Unavailable { source, .. } | Error::NotSent { source, .. } => {

@@ -1,4 +1,4 @@
-//! The types of reading a part of the log: which part, whose changes, and what is found.
+//! Parameters and results of reading a part of the log.
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ pub struct Replacement {
     pub before: Option<Bytes>,
 }
 
-/// Whose changes a part of the log is searched for.
+/// The selection of changes to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryOf {
     Kind(GroupResource),
@@ -29,7 +29,7 @@ impl HistoryOf {
         }
     }
 
-    /// The key, where only its changes are asked for.
+    /// Returns the key, if only its changes are requested.
     pub fn key(&self) -> Option<&Key> {
         match self {
             HistoryOf::Kind(_) => None,
@@ -38,10 +38,10 @@ impl HistoryOf {
     }
 }
 
-/// What packing one text of history has saved.
+/// The bytes saved by compressing one object of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// The change that made the text history.
+    /// The change that replaced the object.
     pub replaced_at: Revision,
     pub bytes: u64,
 }

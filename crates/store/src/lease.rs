@@ -1,4 +1,4 @@
-//! The lease of a log that lives within one process, and the mark of a history that was lost.
+//! The lease of a log within one process, and the mark of a lost history.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -8,19 +8,19 @@ use tokio::time::Instant;
 use super::{Candidate, ElectionState, Error, Term};
 use ballast_k8s::Revision;
 
-/// The leader, and the end of its lease. At first there is no leader, and the term is zero.
+/// The leader and the end of its lease. Initially there is no leader, and the term is zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lease {
     term: Term,
     holder: String,
     address: String,
     until: Option<Instant>,
-    /// Up to which revision a lost history was seen, and when that was marked first.
+    /// The revision up to which a lost history was seen, and the time of the first mark.
     lost: Option<(Revision, Instant)>,
     lift: i64,
 }
 
-/// Numbers the lifts of this process.
+/// The number of revision bumps in this process.
 static LIFTS: AtomicI64 = AtomicI64::new(0);
 
 impl Lease {
@@ -31,7 +31,7 @@ impl Lease {
         }
     }
 
-    /// `Store::lead`.
+    /// Implements `Store::lead`.
     pub fn lead(&mut self, candidate: &Candidate, lease: Duration) -> ElectionState {
         let now = Instant::now();
         let is_own = self.holder == candidate.name;
@@ -45,7 +45,7 @@ impl Lease {
         self.told(now)
     }
 
-    /// `Store::lead_in`.
+    /// Implements `Store::lead_in`.
     pub fn lead_in(&mut self, candidate: &Candidate, term: Term, lease: Duration) -> ElectionState {
         let now = Instant::now();
         if term > self.term || (term == self.term && self.holder == candidate.name) {
@@ -64,13 +64,13 @@ impl Lease {
         }
     }
 
-    /// The name of the leader.
+    /// Returns the name of the leader.
     pub fn leader(&self) -> Option<&str> {
         let lasts = self.until.is_some_and(|until| until > Instant::now());
         lasts.then_some(&*self.holder)
     }
 
-    /// `Store::resign`.
+    /// Implements `Store::resign`.
     pub fn resign(&mut self, term: Term) {
         if self.term == term {
             let Lease { lost, lift, .. } = *self;
@@ -78,7 +78,7 @@ impl Lease {
         }
     }
 
-    /// `Store::mark_lost`, where `seen` is not compacted.
+    /// Implements `Store::mark_lost`, for a `seen` that is not compacted.
     pub fn mark_lost(&mut self, term: Term, seen: Revision) {
         match &mut self.lost {
             Some((marked, _)) => *marked = seen.max(*marked),
@@ -91,7 +91,7 @@ impl Lease {
         }
     }
 
-    /// The terms that follow are none of the other's.
+    /// Makes this term greater than every term of `other`.
     pub fn outgrow(&mut self, other: &Lease) {
         if self.term < other.term {
             let Lease { lost, lift, .. } = *self;
@@ -99,23 +99,23 @@ impl Lease {
         }
     }
 
-    /// The revision that is marked as lost.
+    /// Returns the revision that is marked as lost.
     pub fn marked(&self) -> Revision {
         self.lost.map_or(Revision::ZERO, |(seen, _)| seen)
     }
 
-    /// When it was marked.
+    /// Returns the time of the mark.
     pub fn marked_at(&self) -> Option<Instant> {
         self.lost.map(|(_, at)| at)
     }
 
-    /// The log was lifted beyond every mark.
+    /// Records that the log was bumped beyond every mark.
     pub fn lifted(&mut self) {
         self.lost = None;
         self.lift = LIFTS.fetch_add(1, Ordering::Relaxed) + 1;
     }
 
-    /// `Tip::lift`.
+    /// Returns the value of `Tip::lift`.
     pub fn lift(&self) -> i64 {
         self.lift
     }

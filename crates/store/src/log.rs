@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::{Change, Error, Operation};
 use ballast_k8s::{Key, Revision};
 
-/// The end of the log: enough to say whether changes continue it.
+/// The end of the log: the state needed to check whether changes continue it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heads {
     pub last: Revision,
@@ -19,14 +19,14 @@ pub(super) struct Heads {
     pub newest: NewestOf,
 }
 
-/// Keys come from users, so the hasher has a random seed. It takes a fraction of the time of the
-/// usual one.
+/// A map from each live key to its newest revision. Keys come from users, so the hasher is seeded
+/// randomly; it is several times faster than the default one.
 pub(super) type NewestOf = HashMap<Key, Revision, RandomState>;
 
 impl Heads {
-    /// Assumes that the first change of each key replaces the state that it names, and returns
-    /// heads for that, and which changes are the first of their key. The rest of the check needs
-    /// only the changes.
+    /// Returns the heads that `changes` assume, and which changes are the first of their key: the
+    /// first change of each key is taken to replace the state that it names. The rest of the check
+    /// needs only the changes.
     #[cfg(feature = "postgres")]
     pub fn supposed(changes: &[Change]) -> (Heads, Vec<bool>) {
         let last = changes.first().map_or(0, |first| first.revision.0 - 1);
@@ -43,8 +43,8 @@ impl Heads {
         (heads, is_first)
     }
 
-    /// Each revision must be the next one, and each change must replace the newest state of its
-    /// key.
+    /// Checks that each revision is the next one, and that each change replaces the newest state of
+    /// its key.
     pub fn check(&self, changes: &[Change]) -> Result<(), Error> {
         let mut last = self.last;
         let mut pending: HashMap<&Key, Revision, RandomState> =
@@ -68,7 +68,7 @@ impl Heads {
         for change in changes {
             match change.operation {
                 Operation::Create => drop(self.newest.insert(change.key.clone(), change.revision)),
-                // Keeps the old key, which shares its text with the object in the cache.
+                // Keeps the old key, which shares its allocation with the object in the cache.
                 Operation::Update => drop(self.newest.get_mut(&change.key).map(|newest| *newest = change.revision)),
                 Operation::Delete => drop(self.newest.remove(&change.key)),
             }
@@ -81,16 +81,16 @@ impl Heads {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub last: Revision,
-    /// How often a leader has resigned.
+    /// The number of resignations.
     pub resigned: u64,
 }
 
 impl Newest {
-    /// Returns once there is a change after a revision, or a leader has resigned.
+    /// Waits until there is a change after a revision, or a leader resigns.
     pub async fn wait(newest: &watch::Sender<Newest>, after: Revision) {
         let mut heard = newest.subscribe();
         let resigned = heard.borrow().resigned;
-        // The sender is borrowed, so it lives.
+        // The borrow keeps the sender alive.
         let _ = heard.wait_for(|newest| newest.last > after || newest.resigned != resigned).await;
     }
 }

@@ -1,6 +1,6 @@
-//! The reference back end (`memory:`), for tests and for trying things.
+//! The reference back end (`memory:`), for tests and experiments.
 //!
-//! It shows in few lines what every back end must do. Its contents live as long as the process.
+//! It is the shortest complete implementation of `Store`. Its contents live as long as the process.
 //! Several replicas within one process may share it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,7 +25,7 @@ pub struct MemoryStore {
     newest: watch::Sender<Newest>,
 }
 
-/// A log as it was at one moment, as an asynchronous standby has it.
+/// A snapshot of a log, as an asynchronous standby has it.
 pub struct Standby(Log);
 
 #[derive(Clone, Debug, Default)]
@@ -37,9 +37,9 @@ struct Log {
     lease: Lease,
     replicas: ReplicaList,
     compacted: Revision,
-    /// Compaction has looked at all changes up to this revision.
+    /// The revision up to which compaction has examined all changes.
     swept: Revision,
-    /// How often a standby was promoted, and how often when a leader accepted that last.
+    /// The number of promotions of a standby, and that number when a leader last accepted it.
     timeline: i64,
     accepted: Option<i64>,
     promoted_at: Option<Instant>,
@@ -50,18 +50,18 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    /// The log as it is now.
+    /// Returns a snapshot of the log.
     pub fn standby(&self) -> Standby {
         Standby(self.log().clone())
     }
 
-    /// Goes on from a standby, which may lack commits that were acknowledged.
+    /// Replaces the log by a standby, which may lack acknowledged commits.
     pub fn fail_over(&self, to: Standby) {
         let mut log = self.log();
         let Standby(mut promoted) = to;
         promoted.timeline = log.timeline + 1;
         promoted.promoted_at = Some(Instant::now());
-        // PostgreSQL tells two leaders of one term by the numbers of their sessions.
+        // PostgreSQL distinguishes two leaders of one term by their session numbers.
         promoted.lease.outgrow(&log.lease);
         *log = promoted;
         self.newest.send_modify(|newest| {
@@ -76,17 +76,17 @@ impl MemoryStore {
 }
 
 impl Log {
-    /// Whether no leader has accepted the server yet that was promoted.
+    /// Returns whether a standby was promoted that no leader has accepted yet.
     fn is_promoted(&self) -> bool {
         self.accepted.is_some_and(|accepted| accepted != self.timeline)
     }
 
-    /// `Store::compact`.
+    /// Implements `Store::compact`.
     fn compact(&mut self, through: Revision, limit: usize) -> bool {
         self.compacted = self.compacted.max(through.min(self.heads.last));
         let end = self.compacted.min(Revision(self.swept.0.saturating_add(limit as i64)));
-        // A change is superseded when another one replaces it, so the replacements lead to it. A
-        // deletion replaces the last state and is no state itself.
+        // The changes in the range refer to the superseded ones. A deletion supersedes the last
+        // state and is no state itself.
         let mut gone = Vec::new();
         for change in self.changes.range(self.swept.next()..end.next()).map(|(_, change)| change) {
             gone.push(change.previous);
@@ -146,7 +146,7 @@ impl Store for MemoryStore {
         if span.after < log.compacted {
             return Err(Error::Compacted { asked: span.after, compacted: log.compacted });
         }
-        // An empty span, as of a view that has nothing newer, would be an invalid range.
+        // An empty span, as of a view without newer changes, would be an invalid range.
         let end = span.through.max(span.after).next();
         let changes = log.changes.range(span.after.next()..end).map(|(_, change)| change);
         let is_asked = |change: &&Change| match of {

@@ -1,5 +1,5 @@
-//! What a binary without the feature `postgres` has in place of the back end: types without values,
-//! and the refusal of a database server.
+//! Stub of the PostgreSQL back end for binaries without the feature `postgres`: types without
+//! values, and errors that refuse a database server.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::source_rows::SourceRows;
 use super::{Error, Settings, Store, Table, Term};
 use ballast_k8s::Revision;
 
-/// The refusal of a database server.
+/// Returns the error for a database server.
 fn refusal() -> Error {
     Error::Misplaced { advice: "this binary is built without PostgreSQL (the feature `postgres`)".to_owned() }
 }
@@ -57,7 +57,7 @@ impl PostgresStore {
     }
 }
 
-/// There is no schema for a trial.
+/// The scratch schema of a test; has no values here.
 pub struct Scratch {
     pub url: String,
     never: Infallible,

@@ -1,7 +1,7 @@
-//! Looks for damaged rows in a whole log, and sets those aside that are named.
+//! Finds damaged rows in a log, and quarantines the named ones.
 //!
-//! A damaged row keeps a server from starting. To set it aside is to lose its object, so it is done
-//! only for rows that the caller names. The row itself stays in the table `quarantine`.
+//! A damaged row keeps a server from starting. Quarantining it loses its object, so only rows that
+//! the caller names are quarantined. The row itself stays in the table `quarantine`.
 
 use std::path::Path;
 
@@ -51,18 +51,18 @@ impl Log {
     }
 }
 
-/// The damaged rows of a database server's log, a thousand at most. `check` does the same for a
-/// file.
+/// Returns the damaged rows of a database server's log, a thousand at most. For a file, use
+/// `check`.
 pub async fn damaged_rows(url: &str, settings: &Settings) -> Result<Vec<DamagedRow>, Error> {
     super::check_log(url, settings).await?;
     PostgresStore::damaged_rows(url, settings).await
 }
 
-/// Sets damaged rows aside whose keys are named, as `KIND/NAME` or `KIND/NAMESPACE/NAME`, and
-/// returns them. Their objects are gone then, and so is all history: each client lists again. A row
-/// that is not damaged stays, whatever is named.
+/// Quarantines the damaged rows with these keys, named as `KIND/NAME` or `KIND/NAMESPACE/NAME`, and
+/// returns them. Their objects and all history are lost: each client lists again. A row that is not
+/// damaged stays, even if it is named.
 ///
-/// No other process may lead. `name` is one that no other process has.
+/// No other process may lead. `name` must be unique among processes.
 pub async fn quarantine(
     url: &str,
     tables: &[Table],
@@ -85,12 +85,12 @@ async fn set_aside(log: &Log, url: &str, name: String, named: &[String]) -> Resu
     let candidate = Candidate { name, address: String::new() };
     let term = copy::lead(log.as_store(), url, &candidate).await?;
     let moved = async {
-        // The bump must not stay below a history that was lost.
+        // The bump must go beyond any lost history.
         histories::lift_lost(log.as_store(), term).await?;
         log.move_aside(term, &damaged).await
     };
     let moved = moved.await;
-    // A lease that cannot be given back ends by itself.
+    // If resigning fails, the lease expires.
     let _ = log.as_store().resign(term).await;
     moved.map(|_| damaged)
 }

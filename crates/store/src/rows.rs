@@ -1,5 +1,5 @@
-//! Reads rows of SQLite and PostgreSQL as changes, by the positions of their columns, which costs
-//! less than by their names. Each back end has its own queries.
+//! Reads rows of SQLite and PostgreSQL as changes. Columns are read by position, which costs less
+//! than by name. Each back end has its own queries.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -12,8 +12,8 @@ use super::checksum::{DamagedRow, checksum};
 use super::{Change, Operation, Replacement};
 use ballast_k8s::{GroupResource, Key, Revision};
 
-/// The columns of a change, in the order in which they are read. Last comes the text of the object,
-/// which may go on in further columns (`Objects`).
+/// The columns of a change, in the order in which they are read. The object comes last and may
+/// continue in further columns (`Objects`).
 macro_rules! columns {
     () => {
         "revision, kind, namespace, name, operation, created, previous, time_ms, checksum, object"
@@ -21,7 +21,7 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// The columns of a change and of the one that it replaced, from a join of the two.
+/// The columns of a change and of the change that it replaced, from a join of the two.
 macro_rules! joined_columns {
     () => {
         joined_columns!("", "")
@@ -42,21 +42,21 @@ pub(super) use joined_columns;
 /// The position of the object in the columns.
 const OBJECT: usize = 9;
 
-/// How a row stores the text of an object.
+/// How a row stores the JSON of an object.
 pub(super) trait Objects {
-    /// The columns of a text.
+    /// The number of columns of an object.
     const COLUMNS: usize;
 
-    /// The text that begins with this column.
+    /// Reads the object that begins with this column.
     fn read(&self, row: &impl Cells, place: usize) -> Result<Bytes, Error>;
 
-    /// What a damaged row means: a row that must be read is an error.
+    /// Handles a damaged row. The default fails, for rows that must be readable.
     fn damaged(&self, row: DamagedRow) -> Result<(), Error> {
         Err(Error::Decode(Box::new(row)))
     }
 }
 
-/// The text is whole, in one column.
+/// An object stored uncompressed in one column.
 #[cfg(feature = "postgres")]
 pub(super) struct Whole;
 
@@ -69,7 +69,7 @@ impl Objects for Whole {
     }
 }
 
-/// Reads the texts as another reader does, goes on at a damaged row, and collects those.
+/// A reader that continues at a damaged row and collects all of them.
 pub(super) struct Lenient<'a, O> {
     objects: &'a O,
     damaged: Mutex<Vec<DamagedRow>>,
@@ -80,7 +80,7 @@ impl<'a, O: Objects> Lenient<'a, O> {
         Lenient { objects, damaged: Mutex::default() }
     }
 
-    /// The damaged rows since the last call.
+    /// Takes the damaged rows found since the last call.
     pub fn take(&self) -> Vec<DamagedRow> {
         std::mem::take(&mut *self.damaged.lock().expect("no holder of this lock can panic"))
     }
@@ -103,7 +103,7 @@ impl<O: Objects> Objects for Lenient<'_, O> {
 pub(super) trait Cells {
     fn number(&self, place: usize) -> Result<i64, Error>;
     fn optional_number(&self, place: usize) -> Result<Option<i64>, Error>;
-    /// A text as it is stored, which a damaged row may have in no encoding.
+    /// Returns the stored bytes, which in a damaged row may not be valid UTF-8.
     fn bytes(&self, place: usize) -> Result<Option<&[u8]>, Error>;
 
     fn optional_text(&self, place: usize) -> Result<Option<&str>, Error> {
@@ -135,7 +135,7 @@ where
     }
 }
 
-/// The rows of a query that selects `columns`.
+/// Reads the rows of a query that selects `columns`.
 pub(super) async fn changes<R: Cells>(
     rows: impl Stream<Item = Result<R, Error>>,
     objects: &impl Objects,
@@ -147,7 +147,7 @@ pub(super) async fn changes<R: Cells>(
     Ok(changes)
 }
 
-/// The rows of a query that selects `joined_columns`.
+/// Reads the rows of a query that selects `joined_columns`.
 pub(super) async fn replacements<R: Cells, O: Objects>(
     rows: impl Stream<Item = Result<R, Error>>,
     objects: &O,
@@ -165,8 +165,8 @@ pub(super) async fn replacements<R: Cells, O: Objects>(
     Ok(replacements)
 }
 
-/// The change in a row, whose columns begin at a position. `None` if it is damaged and the reader
-/// goes on.
+/// Reads the change in a row from the columns that begin at position `first`. `None` if the row is
+/// damaged and the reader tolerates that.
 pub(super) fn change(
     row: &impl Cells,
     first: usize,
@@ -203,15 +203,15 @@ fn unchecked(row: &impl Cells, first: usize, keys: &mut Keys, objects: &impl Obj
     })
 }
 
-/// The keys of rows that are read one after the other. Most of them have the kind and the namespace
-/// of the row before, and share their text with it.
+/// The keys of consecutive rows. Most rows have the kind and the namespace of the previous row, and
+/// share its allocations.
 #[derive(Default)]
 pub(super) struct Keys {
     last: Option<(GroupResource, Arc<str>)>,
 }
 
 impl Keys {
-    /// The key of the next row.
+    /// Returns the key of the next row.
     pub fn next(&mut self, kind: &str, namespace: &str, name: &str) -> Key {
         let last = self.last.take().filter(|(resource, last)| resource.as_str() == kind && **last == *namespace);
         let (resource, namespace) = last.unwrap_or_else(|| (GroupResource::intern(kind), namespace.into()));

@@ -1,24 +1,24 @@
-//! How a database is used.
+//! Settings of a database connection.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a database is used.
+/// Settings of a database connection.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Holds the password of a database server. It is read for every new connection.
+    /// The file with the password of a database server, read for every new connection.
     pub password_file: Option<PathBuf>,
-    /// Connections to a database server for reading; two more write and listen.
+    /// Maximum number of read connections to a database server; two more write and listen.
     pub connections_max: u32,
-    /// How long a call may wait for a free connection.
+    /// The maximum wait for a free connection.
     pub connection_wait_max: Duration,
-    /// How long the answer to a statement may take.
+    /// The maximum duration of a statement.
     pub answer_max: Duration,
-    /// With so much in the WAL of a file that cannot be moved, commits are refused: another program
-    /// reads in one transaction, and the disk would be full some time.
+    /// WAL size of a file above which commits are refused. The WAL grows this far only if another
+    /// program keeps a read transaction open, and would fill the disk.
     pub wal_bytes_max: u64,
-    /// Whether the schema of a log on a database server is migrated. Otherwise an older schema is
-    /// refused: replicas of the version before could not start again. A file is migrated always.
+    /// Whether an older schema on a database server is migrated. Otherwise it is refused, because
+    /// replicas of the previous version could not start again. A file is always migrated.
     pub migrates: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the rows of a log part by part, for a copy. A part fits into one statement.
+//! Reads the rows of a log in parts for a copy. A part fits into one statement.
 
 use std::collections::VecDeque;
 
@@ -8,21 +8,21 @@ use serde_json::Value;
 use super::{Bounds, Change, Error, Store};
 use ballast_k8s::{GroupResource, Revision};
 
-/// Rows that are read at once. Where they are large, fewer are.
+/// Rows per page; fewer if they are large.
 const PAGE_ROWS: usize = 250;
-/// The text of the rows that are written at once, unless one alone has more.
+/// The maximum number of object bytes per part, except for a part of a single row.
 const PART_BYTES: usize = 8 << 20;
 
-/// The rows of a log in their order, part by part.
+/// The rows of a log in revision order, in parts.
 pub(super) struct SourceRows<'a> {
     from: &'a dyn Store,
-    /// The kinds whose objects are read without their content.
+    /// The kinds that are read without the content of their objects.
     left_out: Vec<GroupResource>,
     bounds: Bounds,
     after: Revision,
-    /// What was read, and is in no part yet.
+    /// Rows that were read and not returned yet.
     read: VecDeque<Change>,
-    /// Rows of the next page.
+    /// The number of rows of the next page.
     limit: usize,
     copied: u64,
 }
@@ -34,23 +34,23 @@ impl<'a> SourceRows<'a> {
         Ok(SourceRows { from, left_out, bounds, after: Revision::ZERO, read, limit: PAGE_ROWS, copied: 0 })
     }
 
-    /// Leaves out the content of objects of these kinds. Their rows stay, because a log has no
-    /// gaps.
+    /// Omits the content of objects of these kinds. Their rows are still copied, because a log has
+    /// no gaps.
     pub fn leave_out(&mut self, kinds: &[GroupResource]) {
         self.left_out = kinds.to_vec();
     }
 
-    /// The bounds of the log that is read.
+    /// Returns the bounds of the source log.
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }
 
-    /// The rows that were returned so far.
+    /// Returns the number of rows returned so far.
     pub fn copied(&self) -> u64 {
         self.copied
     }
 
-    /// The rows of the next part, which can be written in one statement; empty after the last one.
+    /// Returns the rows of the next part, which fits into one statement; empty after the last one.
     pub async fn next(&mut self) -> Result<Vec<Change>, Error> {
         if self.read.is_empty() {
             let page = self.page().await?;
@@ -83,20 +83,20 @@ impl<'a> SourceRows<'a> {
     }
 }
 
-/// An object with its type and metadata alone.
+/// Strips an object down to its type and metadata.
 fn without_content(object: &[u8]) -> Bytes {
     let Ok(Value::Object(mut object)) = serde_json::from_slice(object) else { return Bytes::from_static(b"{}") };
     object.retain(|member, _| ["apiVersion", "kind", "metadata"].contains(&member.as_str()));
     Bytes::from(Value::Object(object).to_string())
 }
 
-/// How many rows like these make one part.
+/// Estimates the number of rows like these that make one part.
 fn fitting(page: &[Change]) -> usize {
     let bytes: usize = page.iter().map(|change| change.object.len()).sum();
     (PART_BYTES * page.len() / bytes.max(1)).clamp(1, PAGE_ROWS)
 }
 
-/// Takes the first rows of those that were read: one, and as many more as a part may have.
+/// Takes the first rows from `read`: at least one, and as many as fit into a part.
 fn part(read: &mut VecDeque<Change>) -> Vec<Change> {
     let mut bytes = 0;
     let fits = |change: &&Change| {
@@ -107,7 +107,7 @@ fn part(read: &mut VecDeque<Change>) -> Vec<Change> {
     read.drain(..rows.min(read.len())).collect()
 }
 
-/// What a log that is to be filled must be.
+/// Fails unless a target log is empty.
 pub(super) fn check_empty(bounds: Bounds) -> Result<(), Error> {
     match bounds.last {
         Revision::ZERO => Ok(()),
@@ -128,7 +128,7 @@ mod tests {
     async fn a_part_has_as_much_text_as_one_statement_can_write() {
         const KIND: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
         const LARGE: usize = 800_000;
-        // Small rows, large ones, and one that is larger than a part may be.
+        // Small rows, large ones, and a row that exceeds the limit of a part.
         let lengths = [&[100_usize; 600][..], &[LARGE; 30], &[2 * PART_BYTES, 100]].concat();
         let changes: Vec<Change> = (1..)
             .zip(&lengths)

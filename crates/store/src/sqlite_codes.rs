@@ -1,4 +1,4 @@
-//! The result codes of SQLite, and what follows from them. No other place reads them.
+//! The result codes of SQLite and their classification. No other module interprets them.
 
 use std::error::Error as StdError;
 use std::io;
@@ -17,7 +17,7 @@ pub const NOT_A_DATABASE: u32 = 26;
 const CONSTRAINT_PRIMARY_KEY: u32 = 1555;
 const CONSTRAINT_UNIQUE: u32 = 2067;
 
-/// Why the database is unavailable, as a short reason that clients may see.
+/// Returns why the database is unavailable, as a short reason that clients may see.
 pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> &'static str {
     let kind = source.downcast_ref::<io::Error>().map(io::Error::kind);
     let code = source.downcast_ref::<sqlx::Error>().and_then(code).map(|code| code & 0xff);
@@ -34,7 +34,7 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> &'static str {
     }
 }
 
-/// Whether another process has written to the log.
+/// Returns whether another process has written to the log.
 pub fn is_conflict(error: &sqlx::Error) -> bool {
     matches!(code(error), Some(CONSTRAINT_PRIMARY_KEY | CONSTRAINT_UNIQUE))
 }

@@ -1,4 +1,4 @@
-//! The SQLSTATE codes of PostgreSQL, and what follows from them. No other place reads them
+//! The SQLSTATE codes of PostgreSQL and their classification. No other module interprets them
 //! (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 
 use std::error::Error as StdError;
@@ -14,15 +14,15 @@ const READ_ONLY: &str = "25006";
 pub const DISK_FULL: &str = "53100";
 const NO_PRIVILEGE: &str = "42501";
 const TIMED_OUT: &str = "57014";
-/// A statement that another session has prepared, or one that this session has not.
+/// Errors of a statement that was prepared in another session.
 const NOT_PREPARED_HERE: [&str; 2] = ["42P05", "26000"];
-/// api-08: what to do about a pooler that gives a session to others between two transactions.
+/// The remedy for a connection pooler that switches sessions between two transactions (api-08).
 const SESSIONS: &str = "a connection pooler gives sessions away between transactions: set pool_mode=session";
 const NO_TLS: &str = "no trusted connection to the database";
-/// Two sessions that create the same tables at the same time meet one of these.
+/// Two sessions that concurrently create the same tables get one of these errors.
 const CREATED_TWICE: [&str; 6] = [UNIQUE_VIOLATION, "42P07", "42710", "42701", "XX000", "42P01"];
 
-/// An error of the driver, in words for who has to mend it.
+/// An error of the driver with a message for the operator who has to fix it.
 #[cfg(feature = "postgres")]
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
@@ -45,7 +45,7 @@ impl Worded {
     }
 }
 
-/// The error without the line of the source of PostgreSQL that has found it.
+/// Returns the error message without PostgreSQL's source location.
 #[cfg(feature = "postgres")]
 fn message(error: &sqlx::Error) -> String {
     match error.as_database_error() {
@@ -62,15 +62,15 @@ fn of_driver<'a>(source: &'a (dyn StdError + Send + Sync + 'static)) -> Option<&
     source.downcast_ref()
 }
 
-/// Why the database is unavailable, as a short reason that clients may see. `None` if the error is
-/// not one of PostgreSQL's.
+/// Returns why the database is unavailable, as a short reason that clients may see. `None` if the
+/// error does not come from PostgreSQL.
 pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'static str> {
     let source = of_driver(source)?;
     if let sqlx::Error::Io(error) = source {
         return Some(match error.kind() {
             io::ErrorKind::ReadOnlyFilesystem => "the database is read-only",
             io::ErrorKind::TimedOut => "the database does not answer",
-            // What rustls says about a certificate that it does not trust.
+            // rustls reports an untrusted certificate with this kind.
             io::ErrorKind::InvalidData => NO_TLS,
             _ => "the database cannot be reached",
         });
@@ -102,7 +102,7 @@ fn reason_of_code(code: &str) -> &'static str {
     }
 }
 
-/// Whether the server cannot be reached, does not answer or takes no writes.
+/// Returns whether the server is unreachable, unresponsive or read-only.
 pub fn is_outage(source: &(dyn StdError + Send + Sync + 'static)) -> bool {
     let Some(error) = of_driver(source) else { return false };
     match error {
@@ -112,20 +112,20 @@ pub fn is_outage(source: &(dyn StdError + Send + Sync + 'static)) -> bool {
     }
 }
 
-/// Whether the same statement may succeed at once. Nothing of it was stored.
+/// Returns whether an immediate retry may succeed. Nothing of the statement was stored.
 pub fn is_contention(error: &sqlx::Error) -> bool {
     matches!(code(error), Some(SERIALIZATION_FAILURE | DEADLOCK))
 }
 
-/// Whether the statement failed for certain, so that nothing of it was or will be stored. After
-/// others, above all after a lost connection, it may have been.
+/// Returns whether the statement definitely failed, so that nothing of it was or will be stored.
+/// After other errors, such as a lost connection, it may have been stored.
 pub fn is_certain(error: &sqlx::Error) -> bool {
     let Some(code) = code(error) else { return false };
     ["22", "23", "25", "42", "53", "54"].iter().any(|class| code.starts_with(class)) || is_contention(error)
 }
 
-/// Whether the connection is lost, and a new one may work. A server that has become a standby
-/// counts as lost.
+/// Returns whether the connection is lost and a new one may work. A server that has become a
+/// standby counts as lost.
 pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         error if code(error) == Some(READ_ONLY) => true,

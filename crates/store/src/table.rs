@@ -1,15 +1,15 @@
-//! Describes how people read a kind with SQL: a view with one row per live object, whose columns
-//! are the important fields. The caller gives the names, because the store knows no kind.
+//! An SQL view of a kind: one row per live object, with the important fields as columns. The caller
+//! defines the views, because the store knows no kinds.
 
 use ballast_k8s::{GroupResource, JsonColumn};
 
-/// `select name, triggered_at, clusters from resource_bindings`. Every table has `namespace`,
-/// `name`, `revision`, `created`, `updated` and `object`; `columns` come on top.
+/// A view, as in `select name, triggered_at, clusters from resource_bindings`. Every view has
+/// `namespace`, `name`, `revision`, `created`, `updated` and `object`, followed by `columns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// A plain SQL name: lower-case letters, digits and underscores.
     pub name: String,
     pub resource: GroupResource,
-    /// The columns, with the place of each value in the object. They have no dialect of SQL.
+    /// The columns, with the path of each value in the object, independent of the SQL dialect.
     pub columns: Vec<(&'static str, JsonColumn)>,
 }

@@ -1,11 +1,11 @@
-//! Connects to the server. Every wait for it has a bound.
+//! Connects to the server. Every wait for it is bounded.
 //!
-//! If the URL names several hosts, the one that took writes last is tried first. If it refuses or
-//! is slow, all are tried at once, and the first that takes writes is used.
+//! If the URL names several hosts, the last known primary is tried first. If it refuses or is slow,
+//! all hosts are tried in parallel, and the first one that accepts writes is used.
 //!
-//! *Invariant:* all connections lead to servers of one timeline. Where the old primary and the new
-//! one take writes at once, such as while Patroni hangs, each has a history of its own, and rows of
-//! both would not fit together.
+//! *Invariant:* all connections lead to servers of one timeline. If the old and the new primary
+//! accept writes at the same time, such as while Patroni hangs, their histories diverge, and rows
+//! of both would be inconsistent.
 
 use std::future::Future;
 use std::io;
@@ -26,18 +26,18 @@ use tokio::time::Instant;
 use super::{Settings, histories, hosts};
 use crate::{Error, PARAMETERS, is_parameter};
 
-/// The longest wait for a connection, with its TLS and its password.
+/// The maximum wait for a connection, including TLS and authentication.
 pub(super) const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// How long servers of earlier timelines are refused after a connection to a newer one was made. If
-/// there is none any more, the database may have been replaced by another one.
+/// How long servers of earlier timelines are refused after a connection to a newer one was made.
+/// After that, the newer server may have been replaced by another database.
 const EARLIER_REFUSED: Duration = Duration::from_secs(60);
 
-/// How long the host that took writes last is tried alone.
+/// How long the last known primary is tried alone.
 const ALONE: Duration = Duration::from_millis(500);
 
-/// Parameters of libpq that may stand in a URL, and change nothing: there are bounds of our own,
-/// and standbys are always refused.
+/// Parameters of libpq that a URL may contain and that have no effect: Ballast has its own
+/// timeouts, and always refuses standbys.
 const WITHOUT_EFFECT: &[&str] = &[
     "connect_timeout",
     "fallback_application_name",
@@ -51,19 +51,19 @@ const WITHOUT_EFFECT: &[&str] = &[
     "tcp_user_timeout",
 ];
 
-/// What is needed to connect. The password is read anew each time, because it may have changed.
+/// The settings of connections. The password is read each time, because it may have changed.
 pub(super) struct Connector {
     url: String,
     password_file: Option<PathBuf>,
-    /// The longest wait for the answer to a statement.
+    /// The maximum wait for the result of a statement.
     pub answer_max: Duration,
-    /// The place of the host that took writes last.
+    /// The index of the last known primary among the hosts.
     host: AtomicUsize,
-    /// When all connections were given up that had been made before.
+    /// When all connections made until then were given up.
     given_up: watch::Sender<Option<Instant>>,
-    /// Whether the server tells its timeline.
+    /// Whether the server reports its timeline.
     has_timelines: AtomicBool,
-    /// The timeline of the connections, and when the last one was made.
+    /// The timeline of the connections, and the time of the last connection.
     timeline: Mutex<Option<(i64, Instant)>>,
 }
 
@@ -80,13 +80,13 @@ impl Connector {
         }
     }
 
-    /// Compares the timelines of all connections from now on.
+    /// Enables the comparison of timelines for all later connections.
     pub fn compare_timelines(&self) {
         self.has_timelines.store(true, Ordering::Relaxed);
     }
 
-    /// Accepts a new connection to a server of this timeline, or refuses it. All other connections
-    /// are given up if the timeline is another one.
+    /// Accepts or refuses a new connection to a server of this timeline. If the timeline is a new
+    /// one, all other connections are given up.
     fn accept(&self, timeline: i64) -> Result<(), sqlx::Error> {
         let now = Instant::now();
         let mut known = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +105,7 @@ impl Connector {
         Ok(())
     }
 
-    /// Makes a new connection ready. A standby is refused: it answers reads that are behind.
+    /// Prepares a new connection. A standby is refused, because its reads may be stale.
     pub async fn prepare(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         let read_only: String = sqlx::query_scalar("SHOW transaction_read_only").fetch_one(&mut *connection).await?;
         if read_only == "on" {
@@ -116,24 +116,24 @@ impl Connector {
             self.accept(histories::timeline_of(connection).await?)?;
         }
         // The server cancels a statement before its caller gives up, so that no abandoned statement
-        // goes on.
+        // keeps running.
         let bound = format!("SET statement_timeout = {}", (self.answer_max * 3 / 4).as_millis());
         sqlx::raw_sql(sqlx::AssertSqlSafe(bound)).execute(connection).await?;
         Ok(())
     }
 
-    /// Gives up all connections: what is asked over them fails at once, and they are not used
-    /// again. A server that still answers some of it may not be the primary any more.
+    /// Gives up all connections: their pending statements fail at once, and they are not reused. A
+    /// server that still responds to some of them may not be the primary any more.
     pub fn give_up(&self) {
         self.given_up.send_replace(Some(Instant::now()));
     }
 
-    /// Whether a connection was given up that was made so long ago.
+    /// Returns whether a connection of this age was given up.
     pub fn is_given_up(&self, age: Duration) -> bool {
         self.given_up.borrow().is_some_and(|at| at.elapsed() < age)
     }
 
-    /// As `within`, and fails when all connections are given up.
+    /// Runs a statement like [`within`], and fails when all connections are given up.
     pub async fn asked<T>(
         &self,
         bound: Duration,
@@ -150,13 +150,13 @@ impl Connector {
         }
     }
 
-    /// Whether the URL names several hosts.
+    /// Returns whether the URL names several hosts.
     pub fn has_hosts(&self) -> bool {
         hosts::each(&self.url).is_ok_and(|urls| urls.len() > 1)
     }
 
-    /// For the host that took writes last. A password in the file wins over that of the URL and of
-    /// `PGPASSFILE`.
+    /// Returns the options for the last known primary. A password in the file takes precedence over
+    /// the one in the URL and in `PGPASSFILE`.
     pub fn options(&self) -> Result<PgConnectOptions, Error> {
         let urls = hosts::each(&self.url)?;
         self.options_of(&urls[self.host.load(Ordering::Relaxed) % urls.len()])
@@ -168,7 +168,7 @@ impl Connector {
         let mut options = parsed.map_err(|error| misplaced(format!("its URL cannot be read ({error})")))?;
         if let Some(path) = &authority {
             check_certificates(path)?;
-            // As in libpq. With `require`, sqlx would believe every certificate.
+            // As in libpq. With `require`, sqlx would accept every certificate.
             if matches!(options.get_ssl_mode(), PgSslMode::Require) {
                 options = options.ssl_mode(PgSslMode::VerifyCa);
             }
@@ -182,7 +182,7 @@ impl Connector {
         if options.get_application_name().is_none() {
             options = options.application_name("ballast");
         }
-        // pgBouncer refuses sessions with a setting that it does not know, and there are no floats.
+        // pgBouncer refuses sessions with an unknown setting, and no column is a float.
         Ok(options.extra_float_digits(None).disable_statement_logging())
     }
 
@@ -216,9 +216,9 @@ impl Connector {
     }
 }
 
-/// A connection of the pool with a query under way. If it is dropped before the answer has come, it
-/// is closed, because that answer must not reach the next call. In the pool it would first be
-/// pinged, and a connection that died silently would keep its place for a quarter of an hour.
+/// A pooled connection with a query in flight. If it is dropped before the query has completed, it
+/// is closed, because its result must not reach the next call. The pool would ping it first, and a
+/// connection that died silently would occupy its slot for a quarter of an hour.
 pub(super) struct Asked(Option<PoolConnection<Postgres>>);
 
 impl Asked {
@@ -230,7 +230,7 @@ impl Asked {
         self.0.as_mut().expect("it is given back once it is not asked any more")
     }
 
-    /// Gives the connection back to the pool: the answer has come.
+    /// Returns the connection to the pool after the query has completed.
     pub fn give_back(mut self) {
         drop(self.0.take());
     }
@@ -248,15 +248,15 @@ fn misplaced(advice: String) -> Error {
     Error::Misplaced { advice }
 }
 
-/// The file of the certificate authority that the URL trusts. An unknown parameter is refused: it
-/// may be a misspelt one that should make the connection safe.
+/// Returns the path of the certificate authority that the URL trusts. An unknown parameter is
+/// refused, because it may be a misspelt security setting.
 fn authority(url: &str) -> Result<Option<PathBuf>, Error> {
     let url = url.split('#').next().unwrap_or_default();
     let (_, query) = url.split_once('?').unwrap_or((url, ""));
     let mut authority = None;
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         if !is_parameter(&key) && !WITHOUT_EFFECT.contains(&&*key) {
-            // Before an `@`, it may be a part of a password.
+            // Before an `@`, it may be part of a password.
             let name = if query.contains('@') { String::new() } else { format!(" {key:?}") };
             let known = PARAMETERS.join(", ");
             return Err(misplaced(format!("its URL has an unknown parameter{name}; known are {known}, options[NAME]")));
@@ -282,7 +282,8 @@ fn check_certificates(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// api-08: a pooler takes a connection, and is silent until it has one to the server.
+/// Explains a timeout (api-08): a pooler accepts a connection and stays silent until it has one to
+/// the server.
 fn unanswered(error: sqlx::Error) -> sqlx::Error {
     const WHY: &str = "the server is busy, or a pooler before it has too few connections for \
         --database-max-connections and two more";
@@ -294,7 +295,7 @@ fn unanswered(error: sqlx::Error) -> sqlx::Error {
     }
 }
 
-/// Gives up after a time. The server may have done the work all the same.
+/// Fails after the timeout `bound`. The server may nevertheless have executed the statement.
 pub(super) async fn within<T>(
     bound: Duration,
     asked: impl Future<Output = Result<T, sqlx::Error>>,
@@ -305,9 +306,9 @@ pub(super) async fn within<T>(
     })
 }
 
-/// Closes a connection in an orderly way, but does not wait long for it.
+/// Closes a connection gracefully, without waiting long for it.
 pub(super) async fn close(connection: PgConnection) {
-    // A failure to close says nothing new.
+    // A failure to close has no consequences.
     let _ = within(CONNECT_MAX, connection.close()).await;
 }
 
@@ -359,7 +360,7 @@ mod tests {
     /// api-08.
     #[tokio::test]
     async fn a_pooler_without_a_free_connection_is_named() {
-        // The kernel accepts the connection, and nobody answers.
+        // The kernel accepts the connection, and no server responds.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("postgres://ballast@{}/ballast?sslmode=disable", silent.local_addr().unwrap());
         let mut connector = Connector::new(&url, &Settings::default());

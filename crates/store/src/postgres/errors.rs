@@ -1,4 +1,4 @@
-//! Errors of PostgreSQL as errors of the store.
+//! Conversion of PostgreSQL errors to errors of the store.
 
 use std::error::Error as StdError;
 use std::sync::Arc;

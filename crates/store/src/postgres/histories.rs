@@ -1,8 +1,8 @@
-//! The statements that tell the history of the log from one that was lost.
+//! The statements that detect a lost history.
 //!
-//! A standby that is promoted begins a new timeline, and may lack commits. So each commit compares
-//! the timeline with the one that the leader has accepted, in its own statement. A server that
-//! tells no timeline has zero for ever.
+//! A promoted standby starts a new timeline, and may lack commits. So each commit compares the
+//! timeline with the timeline that the leader has accepted, in its own statement. For a server that
+//! does not report its timeline, it is always zero.
 
 use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
@@ -14,7 +14,7 @@ use crate::rows::{self, Keys, Whole};
 use crate::{Bounds, Error, Losses, Term, Tip, sqlstate};
 use ballast_k8s::Revision;
 
-/// The timeline of the server. It is the beginning of the name of a file of the write-ahead log.
+/// The timeline of the server: the first part of the name of a WAL file.
 macro_rules! timeline {
     () => {
         "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint"
@@ -22,7 +22,7 @@ macro_rules! timeline {
 }
 pub(super) use timeline;
 
-/// A statement with the timeline, and the same for a server that tells none.
+/// A statement that reads the timeline, preceded by a variant for servers that do not report it.
 macro_rules! with_timeline {
     ($before:expr, $after:expr) => {
         [concat!($before, "0::bigint", $after), concat!($before, timeline!(), $after)]
@@ -30,12 +30,12 @@ macro_rules! with_timeline {
 }
 pub(super) use with_timeline;
 
-/// The timeline of a server that tells it.
+/// Returns the timeline of a server that reports it.
 pub(super) async fn timeline_of(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar(concat!("SELECT ", timeline!())).fetch_one(connection).await
 }
 
-/// Whether the server tells its timeline. CockroachDB does not.
+/// Returns whether the server reports its timeline. CockroachDB does not.
 pub(super) async fn has_timelines(connection: &mut PgConnection) -> Result<bool, Error> {
     match sqlx::query_scalar::<_, i64>(concat!("SELECT ", timeline!())).fetch_one(connection).await {
         Ok(_) => Ok(true),
@@ -46,7 +46,7 @@ pub(super) async fn has_timelines(connection: &mut PgConnection) -> Result<bool,
     }
 }
 
-/// A statement that tells the timeline, or does not.
+/// Selects the variant of a statement with or without the timeline.
 fn of(statements: [&'static str; 2], has_timelines: bool) -> &'static str {
     statements[usize::from(has_timelines)]
 }
@@ -59,7 +59,7 @@ const TIP: [&str; 2] = with_timeline!(
     " FROM head CROSS JOIN compaction LEFT JOIN changes AS own ON own.revision = $1"
 );
 
-/// `Store::tip`.
+/// Implements `Store::tip`.
 pub(super) async fn tip(connection: &mut PgConnection, at: Revision, has_timelines: bool) -> Result<Tip, sqlx::Error> {
     let row: PgRow = sqlx::query(of(TIP, has_timelines)).bind(at.0).fetch_one(connection).await?;
     let is_there = row.try_get::<Option<i64>, _>(0)?.is_some();
@@ -73,7 +73,8 @@ pub(super) async fn tip(connection: &mut PgConnection, at: Revision, has_timelin
     })
 }
 
-/// `Store::mark_lost`. The first mark ends the term of another leader, as its resignation would.
+/// Implements `Store::mark_lost`. The first mark ends the term of another leader, as its
+/// resignation would.
 pub(super) async fn mark_lost(
     connection: &mut PgConnection,
     term: Term,
@@ -94,14 +95,14 @@ pub(super) async fn mark_lost(
     );
     let marked = marked.bind(term.0).bind(seen.0).execute(&mut *connection).await?;
     if notifies && marked.rows_affected() > 0 {
-        // As a resignation: it names no revision, and wakes every follower.
+        // Like a resignation: names no revision, and wakes every follower.
         sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL).execute(connection).await?;
     }
     Ok(())
 }
 
-/// A replica is awaited if it was there when the history was marked, or when the server of an
-/// earlier timeline ended. The latest report on that timeline tells when it did.
+/// A replica is awaited if it was alive when the history was marked, or when the server of the
+/// earlier timeline ended, which the latest report on that timeline determines.
 const LOSSES: [&str; 2] = with_timeline!(
     "WITH server AS (SELECT ",
     " AS timeline), ended AS (
@@ -119,7 +120,7 @@ const LOSSES: [&str; 2] = with_timeline!(
      FROM head CROSS JOIN server"
 );
 
-/// `Store::losses`.
+/// Implements `Store::losses`.
 pub(super) async fn losses(connection: &mut PgConnection, has_timelines: bool) -> Result<Losses, sqlx::Error> {
     let (last, marked, is_promoted, seen, awaited): (i64, i64, bool, i64, i64) =
         sqlx::query_as(of(LOSSES, has_timelines)).bind(milliseconds(THERE_WITHIN)).fetch_one(connection).await?;
@@ -134,7 +135,7 @@ pub(super) async fn losses(connection: &mut PgConnection, has_timelines: bool) -
 
 const ACCEPT: [&str; 2] = with_timeline!("UPDATE head SET timeline = ", " WHERE term = $1");
 
-/// `Store::accept`. False if the term has ended.
+/// Implements `Store::accept`. Returns false if the term has ended.
 pub(super) async fn accept(
     connection: &mut PgConnection,
     term: Term,

@@ -6,7 +6,7 @@ use super::statements::rows_of;
 use crate::rows::{self as read, Whole, joined_columns};
 use crate::{HistoryOf, Replacement, Span};
 
-/// The statement of `history`, with another condition.
+/// The statement of `history` with an additional condition.
 macro_rules! joined_history {
     ($condition:literal) => {
         concat!(
@@ -21,7 +21,8 @@ macro_rules! joined_history {
     };
 }
 
-/// `Store::history`; nothing if the log is compacted beyond the beginning of the span.
+/// Implements `Store::history`; returns nothing if the log is compacted beyond the start of the
+/// span.
 pub(super) async fn history(
     connection: &mut PgConnection,
     of: &HistoryOf,
@@ -29,7 +30,7 @@ pub(super) async fn history(
     limit: usize,
 ) -> Result<Vec<Replacement>, sqlx::Error> {
     const OF_KIND: &str = joined_history!("");
-    // A statement of its own, so that the index by key is used.
+    // A separate statement, so that the index by key is used.
     const OF_KEY: &str = joined_history!("AND change.namespace = $5 AND change.name = $6");
     let asked = sqlx::query(if of.key().is_some() { OF_KEY } else { OF_KIND })
         .bind(span.after.0)

@@ -1,14 +1,14 @@
-//! The hosts of a URL: `postgres://a:5432,b:5432,c:5432/db`, or `?host=a,b,c&port=5432`, as libpq
-//! has it. One of them takes writes.
+//! The hosts of a URL: `postgres://a:5432,b:5432,c:5432/db`, or `?host=a,b,c&port=5432`, as in
+//! libpq. One of them is the primary.
 //!
-//! The driver knows one host for each URL, so a URL with several becomes one URL for each.
+//! The driver supports one host per URL, so a URL with several is split into one URL per host.
 
 use crate::Error;
 
-/// More hosts than a replication cluster has members.
+/// The maximum number of hosts, above the size of any replication cluster.
 const HOSTS_MAX: usize = 16;
 
-/// One URL for each host, in their order.
+/// Returns one URL per host, in their order.
 pub(super) fn each(url: &str) -> Result<Vec<String>, Error> {
     let Some((scheme, rest)) = url.split_once("://") else { return Ok(vec![url.to_owned()]) };
     let (rest, fragment) = split(rest, '#');
@@ -69,7 +69,7 @@ fn pair(text: &str) -> (&str, &str) {
     text.split_once('=').unwrap_or((text, ""))
 }
 
-/// A list in a parameter. A comma may be written as such or encoded.
+/// Splits a list in a parameter. Commas may be percent-encoded.
 fn listed(value: &str) -> Vec<String> {
     value.replace("%2C", ",").replace("%2c", ",").split(',').map(str::to_owned).collect()
 }

@@ -1,13 +1,13 @@
-//! Keeps the log in PostgreSQL, or in a database with its protocol. Any number of processes share
+//! Stores the log in PostgreSQL, or in a database with its protocol. Any number of processes share
 //! it.
 //!
 //! *Invariants.* A commit is one statement with its own fence: the leader's term, the session of
-//! its connection, and the revision before. So a leader of an earlier term stores nothing. A
-//! statement that is under way on a lost connection stores nothing either once a new session has
-//! begun. Only then does `settle` read whether the commit was stored.
+//! its connection, and the previous revision. So a leader of an earlier term stores nothing. A
+//! statement in flight on a lost connection stores nothing either once a new session has started.
+//! Only then does `settle` read whether the commit was stored.
 //!
-//! One connection commits, one listens for notifications, and a pool does the rest. Each wait has a
-//! bound.
+//! One connection commits, one listens for notifications, and a pool does the rest. Every wait is
+//! bounded.
 
 mod connector;
 mod errors;
@@ -51,22 +51,21 @@ pub use scratch::Scratch;
 use statements::Dialect;
 use writer::{Outcome, Writer};
 
-/// How often a commit is tried again after contention or a lost connection.
+/// Maximum attempts of a commit after contention or a lost connection.
 const COMMIT_TRIES: usize = 4;
-/// The least time to wait for the answer to `lead`, however short the lease.
+/// The minimum timeout of `lead`, however short the lease.
 const LEAD_MIN: Duration = Duration::from_secs(1);
-/// How long a replica's report may take. The next one follows soon.
+/// The timeout of a replica's report. The next one follows soon.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(2);
 /// Changes that one step of compaction examines before a revision bump.
 const BUMP_ROWS: usize = 10_000;
-/// The pause before a commit or a read is tried again.
+/// The pause before a commit or a read is retried.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a connection of the pool may take before another host is looked for.
+/// How long the pool may take to connect before another host is searched.
 const LOOK_AFTER: Duration = Duration::from_millis(100);
 
-/// Connections of the pool that read the objects at a start. Each keeps a process of the server
-/// busy.
+/// Pool connections that read the objects at a start. Each keeps a process of the server busy.
 const READERS_MAX: usize = 3;
 /// Revisions that one statement examines. The server compares all of them.
 const SPAN_MAX: usize = 64 * 1024;
@@ -74,8 +73,8 @@ const SPAN_MAX: usize = 64 * 1024;
 pub struct PostgresStore {
     connector: Arc<Connector>,
     pool: PgPool,
-    /// A read is tried on this many connections, because all connections of the pool may be lost at
-    /// once.
+    /// Maximum attempts of a read, each on another connection, because all connections of the pool
+    /// may be lost at once.
     read_tries: u32,
     writer: Writer,
     listener: Listener,
@@ -85,7 +84,7 @@ pub struct PostgresStore {
     fails: AtomicBool,
 }
 
-/// Runs a statement that may be repeated on a connection of the pool, within a bound.
+/// Runs an idempotent statement on a connection of the pool, with a timeout.
 macro_rules! on_pool {
     ($store:expr, $bound:expr, $action:literal, $statement:ident($($argument:expr),*)) => {{
         let mut tries = 0;
@@ -114,7 +113,7 @@ macro_rules! on_pool {
     }};
 }
 
-/// Whether this binary has the back end: it does (`no_postgres` has the other answer).
+/// Checks that this binary contains the back end; `no_postgres` fails instead.
 ///
 /// # Errors
 ///
@@ -124,7 +123,7 @@ pub fn check_built() -> Result<(), Error> {
 }
 
 impl PostgresStore {
-    /// Opens the database of a server, and brings its tables up to date.
+    /// Opens the database of a server, and migrates its tables.
     pub async fn open(url: &str, tables: &[Table], settings: &Settings) -> Result<PostgresStore, Error> {
         let connector = Arc::new(Connector::new(url, settings));
         let opened = open::open(&connector, tables, settings).await?;
@@ -142,8 +141,8 @@ impl PostgresStore {
         })
     }
 
-    /// A connection of the pool. If the URL names several hosts and none comes soon, the host that
-    /// takes writes is looked for.
+    /// Returns a connection of the pool. If the URL names several hosts and none connects soon,
+    /// searches for the primary.
     async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         if !self.connector.has_hosts() {
             return self.pool.acquire().await;
@@ -165,8 +164,8 @@ impl PostgresStore {
         }
     }
 
-    /// After a lease could not be renewed: gives up all connections, and the commit that is under
-    /// way. Its fate is asked for over a new one.
+    /// Gives up all connections and the commit in flight if a lease could not be renewed. The
+    /// outcome of the commit is determined over a new connection.
     fn renewed<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
         if matches!(&outcome, Err(error) if error.is_outage()) {
             self.connector.give_up();
@@ -175,11 +174,12 @@ impl PostgresStore {
         outcome
     }
 
-    /// Whether another connection may succeed. New connections use the newest password.
+    /// Returns whether the statement may succeed on another connection. New connections use the
+    /// latest password.
     fn may_repeat(&self, error: &sqlx::Error) -> bool {
         let is_lost = sqlstate::is_lost(error) || sqlstate::is_refused_user(error);
         if is_lost {
-            // Where the file of the password cannot be read now, the last one is tried again.
+            // If the password file cannot be read now, the last password is tried again.
             if let Ok(options) = self.connector.options() {
                 self.pool.set_connect_options(options);
             }
@@ -245,12 +245,13 @@ impl PostgresStore {
         within(self.connector.answer_max, transaction.commit()).await.map_err(failed)
     }
 
-    /// Looks through the rows after a revision, `limit` of them at most.
+    /// Examines the rows after a revision, at most `limit`.
     pub(crate) async fn examine(&self, after: Revision, limit: usize) -> Result<Examined, Error> {
         on_pool!(self, self.connector.answer_max, "failed to read the log", examine(after, limit, true))
     }
 
-    /// Call it after a query without rows: there are none, or they are compacted.
+    /// Fails if the log is compacted beyond `asked`. To be called after a query without rows, to
+    /// distinguish an empty result from a compacted one.
     async fn still_there(&self, asked: Revision) -> Result<(), Error> {
         match self.bounds().await?.compacted {
             compacted if asked < compacted => Err(Error::Compacted { asked, compacted }),
@@ -275,8 +276,9 @@ impl Store for PostgresStore {
         Ok(self.rows(&[last.revision]).await?.first() == Some(last))
     }
 
-    /// Each statement says nothing once the log is compacted beyond `at`. So what is read in
-    /// several ones is whole, or the last of them is short and is asked about.
+    /// Reads a page with one or more statements. Each returns nothing once the log is compacted
+    /// beyond `at`. So a page from several statements is either complete, or its last part is short
+    /// and the bounds are checked.
     async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
         let at = at.min(self.bounds().await?.last);
         let (mut page, mut after, mut length) = (Vec::new(), after, limit.clamp(1, SPAN_MAX));
@@ -295,7 +297,7 @@ impl Store for PostgresStore {
             }
             let found = states.len();
             page.extend(states);
-            // The span that has what is still wanted, if the log goes on alike. A long stretch of
+            // The span that contains the remaining rows at the current density. A long stretch of
             // history is crossed in a few steps.
             length = match found {
                 0 => length * 4,
@@ -366,8 +368,8 @@ impl Store for PostgresStore {
         Ok(end < compacted)
     }
 
-    /// Compaction runs first, in slices. No other process commits in this term, so only states are
-    /// left when the revision is bumped.
+    /// Compacts first, in slices. No other process commits in this term, so only states are left
+    /// when the revision is bumped.
     async fn bump_revision(&self, term: Term, to: Revision) -> Result<(), Error> {
         let last = self.bounds().await?.last;
         let current = on_pool!(self, self.connector.answer_max, "failed to lift the log", term())?;
@@ -415,7 +417,7 @@ impl Store for PostgresStore {
         Err(Error::Deposed { asked: term, current })
     }
 
-    /// Answers while a usual lease still lasts, or not at all.
+    /// Returns or fails while a lease of usual duration still lasts.
     async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {
         let bound = (lease / 2).max(LEAD_MIN).min(self.connector.answer_max);
         self.renewed(on_pool!(self, bound, "failed to ask who leads", lead(candidate, lease)))
@@ -445,8 +447,8 @@ impl Store for PostgresStore {
 
     async fn probe(&self) -> Result<(), Error> {
         if self.fails.load(Ordering::Relaxed) {
-            // The probe's row has its place on the disk already, and the pool has its connections.
-            // So the rest of what a commit needs is tried, too.
+            // The probe's row already exists on the disk, and the pool has its connections. So the
+            // rest of the steps of a commit are tried, too.
             self.writer.try_out().await?;
             self.fails.store(false, Ordering::Relaxed);
         }

@@ -1,5 +1,4 @@
-//! Waits for what other processes have written: with LISTEN if the server has it, and by polling if
-//! not.
+//! Waits for writes of other processes: with LISTEN if the server has it, and by polling otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +13,10 @@ use crate::Error;
 use ballast_base::telemetry;
 use ballast_k8s::Revision;
 
-/// The pause between two polls without LISTEN.
+/// The poll interval without LISTEN.
 const POLL_UNTOLD: Duration = Duration::from_millis(50);
-/// After this time without a notification, the follower reads the log all the same, because the
-/// connection may have died unseen. It is less than the follower's own time-out.
+/// The poll interval with LISTEN, because the connection may have died silently. Shorter than the
+/// follower's own timeout.
 const POLL_BESIDE: Duration = Duration::from_millis(800);
 
 pub(super) struct Listener {
@@ -29,8 +28,8 @@ pub(super) struct Listener {
 /// A connection that receives notifications.
 struct ListenConnection {
     listener: PgListener,
-    /// The newest revision that it has announced, or that was known when it began or last announced
-    /// one.
+    /// The newest revision that was announced, or that was known at the last announcement or when
+    /// the connection was opened.
     heard: Revision,
 }
 
@@ -39,7 +38,7 @@ impl Listener {
         Listener { connector, notifies, connection: Mutex::new(None) }
     }
 
-    /// Returns when there may be changes after a revision. Dropping the future loses nothing.
+    /// Returns when there may be changes after a revision. Cancel safe.
     pub async fn news(&self, after: Revision) {
         if !self.notifies {
             return tokio::time::sleep(POLL_UNTOLD).await;
@@ -76,10 +75,10 @@ impl Listener {
         }
     }
 
-    /// Closes the connection until the next wait for news. A leader waits for none, and
-    /// notifications that are never read would fill the queue that all databases of a server share.
+    /// Closes the connection until the next call of `news`. A leader never calls it, and unread
+    /// notifications would fill the queue that all databases of a server share.
     pub fn pause(&self) {
-        // If it is locked, a task waits for news, and reads.
+        // If it is locked, a task is waiting for news, and reads.
         if let Ok(mut connection) = self.connection.try_lock() {
             *connection = None;
         }
@@ -89,7 +88,7 @@ impl Listener {
         *self.connection.lock().await = None;
     }
 
-    /// Over a connection of its own.
+    /// Opens a separate connection that listens.
     async fn listen(&self) -> Result<PgListener, Error> {
         let options = PgPoolOptions::new().max_connections(1).acquire_timeout(CONNECT_MAX);
         let made = Arc::clone(&self.connector);

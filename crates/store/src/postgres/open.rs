@@ -1,7 +1,7 @@
-//! Brings the tables of a database up to date. A database of a newer program is refused untouched.
+//! Migrates the tables of a database. A database of a newer program is refused unchanged.
 //!
-//! Two replicas may start at the same moment. A migration and its mark are one transaction, so one
-//! of them succeeds. The other fails, tries again, and finds it done.
+//! Two replicas may start at the same moment. A migration and its record are one transaction, so
+//! one of them succeeds. The other fails, retries, and finds it done.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use super::{PostgresStore, Settings};
 use super::{histories, tables};
 use crate::{Error, NO_WAY_BACK, Table, shown, sqlstate};
 
-/// Where the migrations that were made are listed.
+/// The table that lists the applied migrations.
 const MIGRATIONS_TABLE: &str = "ballast_migrations";
 
-/// What the migrations make. The views come on top.
+/// The tables that the migrations create. The views come on top.
 const TABLES: [&str; 7] = ["changes", "head", "compaction", "probe", "views", "replicas", "quarantine"];
 
 /// The files of `migrations/postgres`, listed for the same reason as those of SQLite.
@@ -37,21 +37,21 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
         Migration::new(5, "checksums".into(), MigrationType::Simple, checksums, false),
     ]);
     migrator.dangerous_set_table_name(MIGRATIONS_TABLE);
-    // It would be an advisory lock, which not every server has.
+    // Locking would need an advisory lock, which not every server has.
     migrator.set_locking(false);
     migrator
 });
 
-/// How often a migration is tried while other replicas try it too.
+/// Maximum attempts of a migration while other replicas attempt it, too.
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a migration may take.
+/// The maximum duration of a migration.
 const MIGRATION_MAX: Duration = Duration::from_secs(600);
 
 pub(super) struct Opened {
     pub pool: PgPool,
     pub notifies: bool,
-    /// Whether the server tells its timeline.
+    /// Whether the server reports its timeline.
     pub has_timelines: bool,
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn open(connector: &Arc<Connector>, tables: &[Table], settings:
     Ok(Opened { pool, notifies: has_notifications(&version), has_timelines })
 }
 
-/// The newest schema that this program knows.
+/// Returns the newest schema that this program supports.
 fn newest_schema() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
 }
@@ -118,13 +118,13 @@ async fn current_schema(connection: &mut PgConnection, tables: &[Table], setting
     if schema < newest { Err(Error::Misplaced { advice }) } else { Ok(schema) }
 }
 
-/// CockroachDB speaks the protocol, but has no LISTEN.
+/// Returns whether the server has LISTEN. CockroachDB uses the protocol without it.
 fn has_notifications(version: &str) -> bool {
     !version.contains("CockroachDB")
 }
 
 impl PostgresStore {
-    /// As `store::check_log`. It only reads.
+    /// Implements `store::check_log`. Only reads.
     pub(crate) async fn check_log(url: &str, settings: &Settings) -> Result<(), Error> {
         let mut connection = Connector::new(url, settings).connect().await?;
         let schema = inspect(&mut connection, &[]).await?;
@@ -141,8 +141,8 @@ impl PostgresStore {
     }
 }
 
-/// Refuses a database that we should not write to, and returns the schema of its log, if there is
-/// one. It only reads.
+/// Refuses a database that must not be written to, and returns the schema of its log, if there is
+/// one. Only reads.
 async fn inspect(connection: &mut PgConnection, tables: &[Table]) -> Result<Option<i64>, Error> {
     let failed = |error| classify("failed to look at the tables", error);
     let encoding: String =
@@ -204,7 +204,7 @@ async fn migrate(connection: &mut PgConnection, tables: &[Table]) -> Result<(), 
     }
 }
 
-/// The error of the database in an error of a migration.
+/// Extracts the database error from a migration error.
 fn executed(error: MigrateError) -> sqlx::Error {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error,
@@ -218,8 +218,8 @@ mod tests {
 
     use super::*;
 
-    /// A database remembers the checksum of each migration. A change of the format is a new file
-    /// and a new line here.
+    /// A database records the checksum of each migration. A change of the format is a new file and
+    /// a new line here.
     #[test]
     fn every_migration_is_listed() {
         let listed: Vec<String> = MIGRATIONS

@@ -1,14 +1,14 @@
-//! The statements that find out whether the database can be written.
+//! Statements that check whether the database is writable.
 
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 
-/// Stores rows as large as those of a usual commit, and takes them back. They use none of the space
-/// that a row had before, unless the server has vacuumed it.
+/// Stores rows as large as those of a usual commit, and rolls them back. They reuse no space of
+/// earlier rows, unless the server has vacuumed it.
 pub(super) async fn try_room(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
-    // One is large enough to be kept apart from the others, which the server does in another file.
-    // No revision is below one, so no reader ever meets these.
+    // One row is large enough to go to TOAST storage, which is in another file. No revision is
+    // below one, so no reader ever sees these rows.
     sqlx::query(
         "INSERT INTO changes (revision, kind, namespace, name, operation, created, previous, time_ms, object)
          SELECT -number, 'probe', '', number::text, 'create', 0, 0, 0, (
@@ -21,7 +21,7 @@ pub(super) async fn try_room(connection: &mut PgConnection) -> Result<(), sqlx::
     transaction.rollback().await
 }
 
-/// Makes something durable that is no change.
+/// Makes a write outside the log durable.
 pub(super) async fn probe(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query("UPDATE probe SET at = clock_timestamp()").execute(connection).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Damaged rows: finds them, and sets them aside.
+//! Finds damaged rows, and moves them to the quarantine.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection};
@@ -11,7 +11,7 @@ use crate::rows::{self as read, Keys, Lenient, Whole, columns};
 use crate::{Error, Store, Term};
 use ballast_k8s::{Key, Revision};
 
-/// Looks through the rows after a revision, `limit` of them at most.
+/// Examines the rows after a revision, at most `limit`.
 pub(super) async fn examine(
     connection: &mut PgConnection,
     after: Revision,
@@ -27,7 +27,7 @@ pub(super) async fn examine(
     Ok(Examined::of(changes, objects.take()))
 }
 
-/// Whether the rows have checksums: those of earlier versions have none.
+/// Returns whether the table has checksums; earlier versions have none.
 async fn has_checksums(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar(
         "SELECT count(*) > 0 FROM information_schema.columns
@@ -37,7 +37,7 @@ async fn has_checksums(connection: &mut PgConnection) -> Result<bool, sqlx::Erro
     .await
 }
 
-/// `Store::set_aside`.
+/// Implements `Store::set_aside`.
 pub(super) async fn quarantined(connection: &mut PgConnection) -> Result<Vec<Key>, sqlx::Error> {
     let rows: Vec<(String, String, String)> =
         sqlx::query_as("SELECT kind, namespace, name FROM quarantine ORDER BY revision").fetch_all(connection).await?;
@@ -48,7 +48,7 @@ pub(super) async fn quarantined(connection: &mut PgConnection) -> Result<Vec<Key
 /// Copies rows to the quarantine.
 async fn keep(connection: &mut PgConnection, to: Revision, damaged: &[DamagedRow]) -> Result<(), sqlx::Error> {
     for row in damaged {
-        // A try that was interrupted has left it there.
+        // An interrupted attempt may have copied it already.
         let insert = sqlx::query(concat!(
             "INSERT INTO quarantine (set_aside, fault, ",
             columns!(),
@@ -69,7 +69,7 @@ async fn remove(connection: &mut PgConnection, damaged: &[DamagedRow]) -> Result
 }
 
 impl PostgresStore {
-    /// As `store::damaged_rows`. It only reads.
+    /// Implements `store::damaged_rows`. Only reads.
     pub(crate) async fn damaged_rows(url: &str, settings: &Settings) -> Result<Vec<DamagedRow>, Error> {
         let failed = |error| classify("failed to read the log", error);
         let connector = Connector::new(url, settings);
@@ -90,8 +90,9 @@ impl PostgresStore {
     /// Moves damaged rows to the quarantine, and bumps the revision by one, so that each client
     /// lists again. The caller leads.
     ///
-    /// History goes first, because an earlier state of a key must not become its state again. What
-    /// was interrupted can be repeated: a row leaves the log in the transaction of the bump.
+    /// History is removed first, so that an earlier state of a key does not become its state again.
+    /// The operation may be repeated after an interruption: a row leaves the log in the transaction
+    /// of the bump.
     pub(crate) async fn move_aside(&self, term: Term, damaged: &[DamagedRow]) -> Result<Revision, Error> {
         let failed = |error| classify("failed to set rows aside", error);
         let last = self.bounds().await?.last;

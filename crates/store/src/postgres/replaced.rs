@@ -7,11 +7,12 @@ use crate::rows::{self as read, Whole, columns};
 use crate::{Change, Span};
 use ballast_k8s::{GroupResource, Revision};
 
-/// `Store::replaced`; nothing if the log is compacted beyond the beginning of the span.
+/// Implements `Store::replaced`; returns nothing if the log is compacted beyond the start of the
+/// span.
 ///
-/// It walks the index of what was replaced, which has the revisions of both, and looks up one row
-/// after the other: `+ 0` keeps it from walking all that was written in the span, and `OFFSET 0`
-/// from joining in another way.
+/// Walks the index of replaced revisions, which covers both revisions, and looks up the rows one by
+/// one: `+ 0` prevents walking all rows written in the span, and `OFFSET 0` prevents another join
+/// strategy.
 pub(super) async fn replaced(
     connection: &mut PgConnection,
     resource: GroupResource,

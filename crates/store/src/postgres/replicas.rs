@@ -11,8 +11,9 @@ use crate::replica_list::{FORGOTTEN_AFTER, REPLICAS_MAX, ordered};
 use crate::{Candidate, KnownReplica, ReplicaReport};
 use ballast_k8s::Revision;
 
-/// One round trip: the own row is written, old ones go, and all are returned. The other rows are
-/// those before the statement, where the own one may be missing or old, so it comes from `here`.
+/// Writes this replica's row, removes old ones, and returns all in one round trip. The statement
+/// reads the other rows from its snapshot, in which this replica's row may be missing or old, so
+/// that comes from `here`.
 const ANNOUNCE: [&str; 2] = with_timeline!(
     "WITH gone AS (
          DELETE FROM replicas
@@ -39,7 +40,7 @@ const ANNOUNCE: [&str; 2] = with_timeline!(
      FROM known CROSS JOIN head ORDER BY known.heard DESC LIMIT $7"
 );
 
-/// `Store::announce`.
+/// Implements `Store::announce`.
 pub(super) async fn announce(
     connection: &mut PgConnection,
     announcement: &ReplicaReport,
@@ -60,7 +61,7 @@ pub(super) async fn announce(
     Ok(ordered(rows.into_iter()))
 }
 
-/// `Store::depart`.
+/// Implements `Store::depart`.
 pub(super) async fn depart(connection: &mut PgConnection, name: &str) -> Result<(), sqlx::Error> {
     sqlx::query("DELETE FROM replicas WHERE name = $1").bind(name).execute(connection).await?;
     Ok(())
@@ -68,7 +69,7 @@ pub(super) async fn depart(connection: &mut PgConnection, name: &str) -> Result<
 
 impl FromRow<'_, PgRow> for KnownReplica {
     fn from_row(row: &PgRow) -> Result<KnownReplica, sqlx::Error> {
-        // A clock that was set back makes no time less than zero.
+        // A clock that was set back must not lead to negative durations.
         let count = |column: &str| row.try_get(column).map(|count: i64| u64::try_from(count).unwrap_or(0));
         Ok(KnownReplica {
             announcement: ReplicaReport {

@@ -1,5 +1,4 @@
-//! The statements of a revision bump: one moves the end of the log on, one finds the first row
-//! after the gap.
+//! The statements of a revision bump: the bump itself, and a query for the first row after the gap.
 
 use sqlx::postgres::PgConnection;
 
@@ -8,7 +7,7 @@ use crate::Term;
 use ballast_k8s::Revision;
 
 /// Makes `to` the end of the log if the log ends before it, no history was lost beyond it, and the
-/// term is the present one. Returns the present term. Both rows change in one statement.
+/// term is the current one. Returns the current term. Both rows change in one statement.
 pub(super) async fn bump_revision(
     connection: &mut PgConnection,
     term: Term,
@@ -36,7 +35,7 @@ pub(super) async fn bump_revision(
     Ok(Term(current))
 }
 
-/// The revision of the first row after a revision.
+/// Returns the revision of the first row after a revision.
 pub(super) async fn row_after(connection: &mut PgConnection, after: Revision) -> Result<Option<Revision>, sqlx::Error> {
     let found: Option<i64> = sqlx::query_scalar("SELECT min(revision) FROM changes WHERE revision > $1")
         .bind(after.0)

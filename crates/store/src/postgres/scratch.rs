@@ -1,4 +1,4 @@
-//! A schema of its own for a log that is thrown away afterwards, as a demo's is.
+//! A temporary schema for a log, such as that of a demo.
 
 use sqlx::AssertSqlSafe;
 
@@ -7,7 +7,7 @@ use super::connector::{self, Connector, within};
 use super::errors::classify;
 use crate::{Error, is_server};
 
-/// A schema that was made, and is there until `remove`.
+/// A schema that exists until `remove`.
 pub struct Scratch {
     connector: Connector,
     name: String,
@@ -16,8 +16,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the schema `ballast_LABEL` in the database of a server. The label is of letters,
-    /// digits and underscores.
+    /// Creates the schema `ballast_LABEL` in the database of a server.
+    ///
+    /// # Panics
+    ///
+    /// If the label has other characters than letters, digits and underscores, because it is not
+    /// quoted.
     pub async fn make(url: &str, label: &str, settings: &Settings) -> Result<Scratch, Error> {
         assert!(label.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'), "{label:?} is quoted nowhere");
         if !is_server(url) || url.contains("options=") {
@@ -33,7 +37,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Removes the schema with all that is in it.
+    /// Removes the schema with its contents.
     pub async fn remove(self) -> Result<(), Error> {
         let sql = format!("DROP SCHEMA {} CASCADE", self.name);
         self.run("failed to remove the schema", sql).await

@@ -1,8 +1,8 @@
 //! The SQL statements, and the conversion between rows and changes.
 //!
-//! They use what PostgreSQL and the servers that speak its protocol have in common: no advisory
-//! locks, no sequences, no functions of our own, and no types beyond text, bigint, timestamptz and
-//! boolean.
+//! They use only features common to PostgreSQL and the servers that speak its protocol: no advisory
+//! locks, no sequences, no user-defined functions, and no types beyond text, bigint, timestamptz
+//! and boolean.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ pub(super) use super::replaced::replaced;
 pub(super) use super::replicas::{announce, depart};
 pub(super) use super::revision_bump::{bump_revision, row_after};
 
-/// What a server has that another one with the same protocol lacks.
+/// Optional features of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dialect {
     /// LISTEN and NOTIFY.
     pub notifies: bool,
-    /// It tells its timeline.
+    /// Whether the server reports its timeline.
     pub has_timelines: bool,
 }
 
 /// The channel on which commits and resignations are announced.
 pub(super) const CHANNEL: &str = "ballast";
 
-/// The first row that names another previous state than the newest state of its key. Only the first
-/// change of a key is compared; the others follow it in the same commit.
+/// Selects the first row with a `previous` that is not the newest state of its key. Only the first
+/// change of a key is compared; later ones follow it in the same commit.
 macro_rules! misfits {
     ($revisions:literal, $kinds:literal, $namespaces:literal, $names:literal, $previous:literal, $is_first:literal) => {
         concat!(
@@ -61,8 +61,8 @@ macro_rules! misfits {
     };
 }
 
-/// The whole commit: the fence, the rows and the outcome (docs/decisions/0006). No row comes back
-/// if the fence does not hold, and nothing is stored then.
+/// The whole commit in one statement: the fence, the rows and the outcome (docs/decisions/0006). If
+/// the fence fails, nothing is stored, and no row is returned.
 macro_rules! append {
     ($told:literal, $timeline:expr) => {
         concat!(
@@ -95,7 +95,7 @@ const APPEND_AND_NOTIFY: [&str; 2] = [
     append!("pg_notify('ballast', last::text)::text", timeline!()),
 ];
 
-/// What a commit that was refused was compared with.
+/// The state that a refused commit was compared with.
 macro_rules! refused {
     ($timeline:expr) => {
         concat!(
@@ -110,14 +110,14 @@ macro_rules! refused {
 
 const REFUSED: [&str; 2] = [refused!("0"), refused!(timeline!())];
 
-/// A connection's right to commit: its term, and its number within the term.
+/// The right of a connection to commit: its term, and its session number within the term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FencingToken {
     pub term: Term,
     pub session: i64,
 }
 
-/// The changes of a commit, column by column.
+/// The columns of the changes of a commit.
 struct Columns<'a> {
     revisions: Vec<i64>,
     kinds: Vec<&'a str>,
@@ -149,7 +149,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Appends the changes, of which there is at least one. False if the fence does not hold.
+/// Appends at least one change. Returns false if the fence fails.
 pub(super) async fn append(
     connection: &mut PgConnection,
     token: FencingToken,
@@ -206,7 +206,8 @@ pub(super) async fn insert(connection: &mut PgConnection, changes: &[Change]) ->
     Ok(())
 }
 
-/// Sets the bounds of a log that was filled. False if it was not empty, or the term has ended.
+/// Sets the bounds of a log that was filled. Returns false if it was not empty, or the term has
+/// ended.
 pub(super) async fn end_copy(connection: &mut PgConnection, term: Term, bounds: Bounds) -> Result<bool, sqlx::Error> {
     let head = sqlx::query("UPDATE head SET last = $1 WHERE last = 0 AND term = $2");
     let head = head.bind(bounds.last.0).bind(term.0).execute(&mut *connection).await?;
@@ -218,13 +219,13 @@ pub(super) async fn end_copy(connection: &mut PgConnection, term: Term, bounds: 
 pub(super) struct Refused {
     pub token: FencingToken,
     pub last: Revision,
-    /// The first change that replaces another state than the newest one.
+    /// The first change with a `previous` that is not the newest state.
     pub misfit: Option<Revision>,
     /// Whether a standby was promoted that no leader has accepted yet.
     pub is_promoted: bool,
 }
 
-/// Why `append` did nothing.
+/// Returns why `append` stored nothing.
 pub(super) async fn refused(
     connection: &mut PgConnection,
     changes: &[Change],
@@ -250,8 +251,8 @@ pub(super) async fn refused(
     })
 }
 
-/// Begins a new session of a term. What an earlier connection has sent is not stored from now on.
-/// `None` if the term has ended.
+/// Starts a new session of a term. From then on, statements that an earlier connection has sent
+/// store nothing. `None` if the term has ended.
 pub(super) async fn take_token(connection: &mut PgConnection, term: Term) -> Result<Option<FencingToken>, sqlx::Error> {
     let session: Option<i64> =
         sqlx::query_scalar("UPDATE head SET session = session + 1 WHERE term = $1 RETURNING session")
@@ -278,7 +279,7 @@ macro_rules! lead {
             " END,
                      session = CASE WHEN ",
             $is_mine,
-            // No leader of a lost history has had the same numbers.
+            // No leader of a lost history has had the same session number.
             " THEN session ELSE floor(random() * 1000000000000000)::bigint END,
                      mark = CASE WHEN mark_term = term THEN mark ELSE 0 END,
                      mark_term = CASE WHEN ",
@@ -353,14 +354,14 @@ pub(super) fn rows_of(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// The states at a revision in a part of the log: the first `limit` of them. Nothing if the log is
-/// compacted beyond the revision. A statement sees one moment, so the bound and the rows fit
-/// together, here and below.
+/// Reads the states at a revision in a part of the log, the first `limit` of them. Returns nothing
+/// if the log is compacted beyond the revision. A statement reads a single snapshot, so the bound
+/// and the rows are consistent, here and below.
 ///
-/// History costs no reading of rows: what the index of replaced revisions does not name is a state
-/// at `at`, or a deletion. The words are chosen so that each plan of the server walks the span in
-/// the two indexes and nothing else: `+ 0` keeps it from walking all revisions up to `at`, and rows
-/// that are asked for as an array are looked up one by one.
+/// No rows of history are read: a row that the index of replaced revisions does not name is a state
+/// at `at`, or a deletion. The SQL forces every plan to walk only the span in the two indexes: `+
+/// 0` prevents walking all revisions up to `at`, and the array makes the server look up the rows
+/// one by one.
 pub(super) async fn states(
     connection: &mut PgConnection,
     at: Revision,
@@ -386,7 +387,7 @@ pub(super) async fn states(
     read::changes(asked.fetch(connection), &Whole).await
 }
 
-/// The changes after a revision; nothing if the log is compacted beyond it.
+/// Reads the changes after a revision; returns nothing if the log is compacted beyond it.
 pub(super) async fn changes(
     connection: &mut PgConnection,
     after: Revision,
@@ -404,7 +405,7 @@ pub(super) async fn changes(
     read::changes(asked.fetch(connection), &Whole).await
 }
 
-/// The sizes are in the heads of the rows, so no object is read.
+/// Implements `Store::replaced_bytes`. The sizes are in the row headers, so no object is read.
 pub(super) async fn replaced_bytes(
     connection: &mut PgConnection,
     after: Revision,
@@ -435,7 +436,7 @@ pub(super) async fn rows(connection: &mut PgConnection, revisions: &[Revision]) 
     read::changes(asked.fetch(connection), &Whole).await
 }
 
-/// The bounds of the log, and the revision up to which compaction has looked at it.
+/// Returns the bounds of the log, and the revision up to which compaction has examined it.
 pub(super) async fn bounds(connection: &mut PgConnection) -> Result<(Bounds, Revision), sqlx::Error> {
     let (last, compacted, swept): (i64, i64, i64) =
         sqlx::query_as("SELECT last, compacted, swept FROM head, compaction").fetch_one(connection).await?;
@@ -450,8 +451,8 @@ pub(super) async fn set_compacted(connection: &mut PgConnection, through: Revisi
     Ok(())
 }
 
-/// Removes what the changes of a part of the log have replaced. A deletion replaces the last state
-/// and is no state itself.
+/// Removes the changes that the changes of a part of the log have replaced. A deletion replaces the
+/// last state and is no state itself.
 pub(super) async fn sweep(
     connection: &mut PgConnection,
     after: Revision,
@@ -473,8 +474,9 @@ pub(super) async fn sweep(
     Ok(())
 }
 
-/// Times never decrease along the log, so a binary search saves an index that would slow every
-/// commit. It runs in the server, which saves a round trip for each of its steps.
+/// Implements `Store::revision_before` by a binary search, because times never decrease along the
+/// log. An index would slow every commit. The search runs in the server, which saves a round trip
+/// per step.
 pub(super) async fn revision_before(connection: &mut PgConnection, time_ms: i64) -> Result<Revision, sqlx::Error> {
     let found: i64 = sqlx::query_scalar(
         "WITH RECURSIVE search (older, younger) AS (
@@ -495,7 +497,7 @@ pub(super) async fn revision_before(connection: &mut PgConnection, time_ms: i64)
     Ok(Revision(found))
 }
 
-/// `Store::mark`. Zero where a program has led since that knows of no marks.
+/// Implements `Store::mark`. Returns zero if a program without markers has led since.
 pub(super) async fn mark(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
     let mark: i64 = sqlx::query_scalar("SELECT CASE WHEN mark_term = term THEN mark ELSE 0 END FROM head")
         .fetch_one(connection)
@@ -504,14 +506,14 @@ pub(super) async fn mark(connection: &mut PgConnection) -> Result<i32, sqlx::Err
     Ok(i32::try_from(mark).unwrap_or_default())
 }
 
-/// `Store::set_mark`.
+/// Implements `Store::set_mark`.
 pub(super) async fn set_mark(connection: &mut PgConnection, term: Term, mark: i32) -> Result<(), sqlx::Error> {
     let marked = sqlx::query("UPDATE head SET mark = $1 WHERE term = $2 AND mark_term = term");
     marked.bind(i64::from(mark)).bind(term.0).execute(connection).await?;
     Ok(())
 }
 
-/// The log with its indexes and what is stored beside it.
+/// Returns the size of the log, including indexes and TOAST.
 pub(super) async fn size(connection: &mut PgConnection) -> Result<Size, sqlx::Error> {
     let bytes: i64 = sqlx::query_scalar("SELECT pg_total_relation_size('changes')").fetch_one(connection).await?;
     Ok(Size { bytes: bytes.unsigned_abs(), free: None, wal: None })

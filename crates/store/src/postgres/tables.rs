@@ -1,5 +1,5 @@
-//! Creates a view per kind for people who read the database with SQL. The definitions are kept in a
-//! table, because the server rewrites those of its views.
+//! Creates a view per kind for SQL users. The definitions are also stored in a table, because the
+//! server rewrites those of its views.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,19 @@ use sqlx::{AssertSqlSafe, Connection};
 use crate::Table;
 use ballast_k8s::JsonColumn;
 
-/// The column `object` as JSON. No text of PostgreSQL has a NUL, so the server fails over an object
-/// that has one in a string. The view shows a replacement character instead.
+/// The column `object` as JSON. PostgreSQL cannot store NUL in text and fails on an object with one
+/// in a string, so the view shows a replacement character instead.
 const JSON: &str = r"replace(object, '\u0000', '\ufffd')::json";
 
-/// Makes the views exactly those of `tables`, in one transaction. Does nothing if they are.
+/// Replaces the views by those of `tables`, in one transaction. Does nothing if they are up to
+/// date.
 pub(super) async fn create(connection: &mut PgConnection, tables: &[Table]) -> Result<(), sqlx::Error> {
     let wanted: BTreeMap<String, String> = tables.iter().map(|table| (table.name.clone(), definition(table))).collect();
     if defined(connection).await? == wanted {
         return Ok(());
     }
     let mut transaction = connection.begin().await?;
-    // One replica at a time. The others find the work done.
+    // Only one replica creates the views; the others find them done.
     sqlx::query("SELECT last FROM head FOR UPDATE").execute(&mut *transaction).await?;
     let there = defined(&mut transaction).await?;
     if there != wanted {
@@ -67,7 +68,8 @@ WHERE kind = {kind} AND operation <> 'delete' AND NOT EXISTS (
     )
 }
 
-/// The value in the column `object` or, with `Named` and `Condition`, in its items.
+/// Returns the SQL expression of the value, either in the column `object` or, with `Named` and
+/// `Condition`, in its items.
 fn expression(value: &JsonColumn) -> String {
     match value {
         JsonColumn::Field(members) => format!("{JSON} #>> {}", path(members)),
@@ -89,7 +91,7 @@ fn expression(value: &JsonColumn) -> String {
     }
 }
 
-/// The items of a list as rows; none if there is no list.
+/// Returns the items of a list as rows; none if there is no list.
 fn items(list: &[&str]) -> String {
     let list = format!("{JSON} #> {}", path(list));
     format!(
@@ -97,7 +99,7 @@ fn items(list: &[&str]) -> String {
     )
 }
 
-/// A path as a text of SQL: `'{metadata,labels,"a.b/c"}'`.
+/// Returns a path as an SQL literal: `'{metadata,labels,"a.b/c"}'`.
 fn path(members: &[&str]) -> String {
     let quoted: Vec<String> = members
         .iter()
@@ -109,7 +111,7 @@ fn path(members: &[&str]) -> String {
     quote(&format!("{{{}}}", quoted.join(",")), '\'')
 }
 
-/// A member in the text form of an array, where a backslash escapes.
+/// Quotes a member of an array literal, in which a backslash escapes.
 fn quote_member(member: &str) -> String {
     format!("\"{}\"", member.replace('\\', "\\\\").replace('"', "\\\""))
 }

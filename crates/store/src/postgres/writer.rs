@@ -1,8 +1,8 @@
-//! The one connection that commits.
+//! The only connection that commits.
 //!
-//! It has a fencing token: the term and the number of its session within the term. A new connection
-//! takes a new token, and with that commits of the old one are refused, even those that the network
-//! delivers later. Taking a token waits for a commit that is being stored.
+//! It has a fencing token: the term and its session number within the term. A new connection takes
+//! a new token, which fences off commits of the old one, even if the network delivers them later.
+//! Taking a token waits for a commit that is being stored.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const ACTION: &str = "failed to commit";
 pub(super) struct Writer {
     connector: Arc<Connector>,
     dialect: Dialect,
-    /// `None` before the first use, during a commit, and after one that failed in an unknown way.
+    /// `None` before the first use, during a commit, and after a commit with an unknown outcome.
     fenced: Mutex<Option<FencedConnection>>,
 }
 
@@ -34,7 +34,7 @@ struct FencedConnection {
 
 pub(super) enum Outcome {
     Stored,
-    /// It failed for certain.
+    /// The commit definitely failed.
     NotStored(sqlx::Error),
     /// The changes may be stored, now or later, until a new token is taken.
     Unknown(sqlx::Error),
@@ -45,12 +45,12 @@ impl Writer {
         Writer { connector, dialect, fenced: Mutex::new(None) }
     }
 
-    /// Tries once to store the changes, of which there is at least one.
+    /// Makes one attempt to store at least one change.
     pub async fn commit(&self, term: Term, changes: &[Change]) -> Result<Outcome, Error> {
         let (heads, is_first) = Heads::supposed(changes);
         heads.check(changes)?;
         let mut slot = self.fenced.lock().await;
-        // A connection that was given up may lead to another server than the primary.
+        // A connection that was given up may lead to a server that is not the primary.
         let kept = slot.take().filter(|fenced| !self.connector.is_given_up(fenced.made.elapsed()));
         let mut fenced = self.acquire(kept, term).await.map_err(Error::not_sent)?;
         let appended = statements::append(&mut fenced.connection, fenced.token, changes, &is_first, self.dialect);
@@ -80,7 +80,7 @@ impl Writer {
         }
     }
 
-    /// Returns when nothing that was sent before will be stored any more.
+    /// Returns when no statement that was sent before can be stored any more.
     pub async fn fence_off(&self, term: Term) -> Result<(), Error> {
         let mut slot = self.fenced.lock().await;
         if slot.as_ref().is_some_and(|fenced| fenced.token.term == term) {
@@ -96,8 +96,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Finds out whether commits are possible again: with a new connection, as a commit without a
-    /// token needs it, and with rows of the same size, which are rolled back.
+    /// Checks whether commits are possible again: with a new connection, as a commit without a
+    /// token needs it, and with rows of realistic size, which are rolled back.
     pub async fn try_out(&self) -> Result<(), Error> {
         let mut connection = self.connector.connect().await?;
         let tried = within(self.connector.answer_max, statements::try_room(&mut connection)).await;
@@ -131,7 +131,8 @@ impl Writer {
     }
 }
 
-/// The change that does not fit, or the first one if the log has later changes.
+/// Returns a conflict on the first mismatching change, or on the first change if the log has later
+/// ones.
 fn conflict(changes: &[Change], misfit: Option<Revision>, last: Revision) -> Error {
     let goes_on = changes[0].revision == last.next();
     let misfit = misfit.filter(|_| goes_on).and_then(|misfit| changes.iter().find(|change| change.revision == misfit));

@@ -1,8 +1,8 @@
-//! Reads every page of a database file, and says whether the file is whole.
+//! Checks the integrity of a database file by reading every page.
 //!
-//! This takes time in proportion to the file, so a start does not wait for it. It runs in the
-//! background after an unclean end, and for `ballast check`. `open` has the short checks of each
-//! start, and a read reports a row that is missing.
+//! The duration is proportional to the size of the file, so a start does not wait for it. It runs
+//! in the background after an unclean shutdown, and for `ballast check`. `open` has the short
+//! checks of each start, and a read reports a missing row.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,19 +24,19 @@ use ballast_base::telemetry;
 use ballast_k8s::Revision;
 
 const READ: &str = "failed to read the file";
-/// Faults that are named. One is reason enough to restore a backup.
+/// The maximum number of faults that are reported. One is reason enough to restore a backup.
 const FAULTS_MAX: usize = 10;
-/// Steps of SQLite's machine after which a check looks whether it should stop.
+/// Instructions of SQLite's virtual machine between two checks for cancellation.
 const STEPS_PER_LOOK: i32 = 100_000;
-/// How long the end of a server waits for a check that was told to stop.
+/// How long a shutdown waits for a cancelled check.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// What is wrong with a file, as SQLite says it. Empty: it is whole.
+/// The faults of a file, in SQLite's wording. Empty if the file is intact.
 pub type Faults = Vec<String>;
 
-/// Looks at every page of the file, whether its index fits its rows, and whether each row is as it
-/// was written. Others may write meanwhile: what is looked at is one moment. A file
-/// that cannot be read as a database at all is an error.
+/// Checks every page of the file, the consistency of its index, and the checksum of each row. Reads
+/// a single snapshot, so other processes may write meanwhile. Fails if the file cannot be read as a
+/// database at all.
 pub async fn check(database: &Path) -> Result<Faults, Error> {
     let faults = look(database, "integrity_check", Arc::default()).await;
     match faults.map_err(|error| blame_wal(database, error))? {
@@ -45,11 +45,11 @@ pub async fn check(database: &Path) -> Result<Faults, Error> {
     }
 }
 
-/// The rows that are missing, and those that a start could not read, `FAULTS_MAX` of them at most.
+/// Returns missing and unreadable rows, at most `FAULTS_MAX`.
 async fn damaged_rows(database: &Path) -> Result<Faults, Error> {
     let failed = |error| classify(READ, error);
     let mut connection = read_only(database).await?;
-    // One moment: compaction may go on meanwhile.
+    // A single snapshot, because compaction may run meanwhile.
     sqlx::raw_sql("BEGIN").execute(&mut connection).await.map_err(failed)?;
     let interned = RwLock::new(InternedEntries::load(&mut connection).await.map_err(failed)?);
     let (bounds, swept) = statements::bounds(&mut connection).await.map_err(failed)?;
@@ -100,7 +100,7 @@ async fn look(database: &Path, pragma: &str, is_stopped: Arc<AtomicBool>) -> Res
     Ok(said.into_iter().filter(|line| line != "ok").map(|line| line.replace('\n', " ")).collect())
 }
 
-/// The check after an unclean end.
+/// The check after an unclean shutdown.
 pub(super) struct Audit {
     is_due: AtomicBool,
     is_stopped: Arc<AtomicBool>,
@@ -118,7 +118,7 @@ impl Audit {
         }
     }
 
-    /// Begins the check if it is due. It is only once.
+    /// Starts the check if it is due. It runs at most once.
     pub fn begin(&self, path: &Path) {
         if !self.is_due.swap(false, Ordering::Relaxed) {
             return;
@@ -148,12 +148,12 @@ impl Audit {
         *self.task() = Some(task);
     }
 
-    /// What the check has found wrong.
+    /// Returns the faults that the check has found.
     pub fn fault(&self) -> Option<String> {
         self.fault.get().cloned()
     }
 
-    /// Returns when nothing is read any more, so that the file can be tidied up.
+    /// Returns once the check no longer reads, so that the file can be closed.
     pub async fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
         let task = self.task().take();

@@ -1,7 +1,7 @@
-//! Copies a database that another process may be writing to.
+//! Copies a database while another process may write to it.
 //!
-//! SQLite copies what one reader sees, which is one consistent moment, and writers go on meanwhile.
-//! The copy is a single file. It gets its name only once it is durable.
+//! SQLite copies a single consistent snapshot, and writers continue meanwhile. The copy is a single
+//! file. It gets its name only once it is durable.
 //!
 //! A server that continues from the copy must not reuse revisions that clients have seen with other
 //! contents. So the revision of the copy is bumped (docs/decisions/0011): a watch that resumes gets
@@ -27,7 +27,7 @@ pub async fn backup(database: &Path, copy: &Path) -> Result<Revision, Error> {
         return Err(corrupt(format!("{} is there already; name another file", copy.display()), None));
     }
     let unfinished = beside(copy);
-    // An earlier try may have left it behind.
+    // An earlier attempt may have left the file.
     let _nothing_there = std::fs::remove_file(&unfinished);
     let options = SqliteConnectOptions::new().filename(database).create_if_missing(false).disable_statement_logging();
     let mut connection = options.connect().await.map_err(failed)?;
@@ -36,7 +36,7 @@ pub async fn backup(database: &Path, copy: &Path) -> Result<Revision, Error> {
         return Err(corrupt(format!("{} is no database of ours; name another file", database.display()), None));
     }
     let target = unfinished.to_string_lossy().into_owned();
-    // SQLite writes into an empty file, and keeps its mode.
+    // SQLite writes into the empty file, and keeps its mode.
     private_file::create(&unfinished).map_err(|error| unavailable(ACTION, error))?;
     sqlx::query("VACUUM INTO ?").bind(target).execute(&mut connection).await.map_err(failed)?;
     connection.close().await.map_err(failed)?;

@@ -1,13 +1,13 @@
-//! Moves the pages of the WAL into the database file, beside the commits.
+//! Moves the pages of the WAL into the database file, outside of commits.
 //!
-//! A passive checkpoint waits for no reader or writer. While commits go on, it never quite catches
-//! up, and the WAL starts again from its beginning only after it was moved completely. So once the
-//! WAL is long, a second checkpoint runs while the writer waits. That is short, because little is
-//! left to move.
+//! A passive checkpoint waits for no reader or writer. During continuous commits it never quite
+//! catches up, but the WAL restarts from its beginning only after it was moved completely. So once
+//! the WAL is long, a second checkpoint runs while the writer waits. That is short, because few
+//! pages are left to move.
 //!
-//! A transaction of another program that stays open keeps the pages that it may still read from
-//! being moved. The WAL grows with each write then. So that it does not fill the disk, commits are
-//! refused once it has reached a bound, until that transaction ends.
+//! A long-running transaction of another program prevents the pages that it may still read from
+//! being moved, so the WAL grows with each write. To protect the disk, commits are refused once the
+//! WAL has reached a bound, until that transaction ends.
 
 use std::io;
 use std::sync::Arc;
@@ -22,20 +22,20 @@ use super::{Connections, statements};
 use ballast_base::log_limit::LogLimit;
 use ballast_base::telemetry;
 
-/// A checkpoint is due once this many bytes were written.
+/// Written bytes after which a checkpoint is due.
 const CHECKPOINT_BYTES: usize = 8 << 20;
-/// A checkpoint is due after this time, however little was written.
+/// The maximum time between two checkpoints, however little was written.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(30);
-/// With a longer WAL, the writer waits for a moment.
+/// The WAL size above which the writer waits for a checkpoint.
 pub(super) const WAL_BYTES_MAX: i64 = 64 << 20;
-/// So much stays in the WAL only if a transaction reads from an older moment all the time. Those of
-/// this process are short.
+/// WAL size that indicates a long-running transaction of another program. Those of this process are
+/// short.
 const HELD_BYTES_MIN: i64 = 2 * WAL_BYTES_MAX;
-/// While commits are refused, a checkpoint is tried so often.
+/// The checkpoint interval while commits are refused.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
-/// The size of a row beside its object: its small columns, and its place in the index.
+/// The size of a row without its object: its small columns, and its index entry.
 const BYTES_BESIDE_THE_OBJECT: usize = 256;
-/// What a commit writes beside its rows: the rest of a page, and pages of the index.
+/// The overhead of a commit: the rest of a page, and index pages.
 const BYTES_BESIDE_THE_ROWS: usize = 32 << 10;
 
 pub(super) struct Checkpointer {
@@ -47,12 +47,13 @@ pub(super) struct Checkpointer {
 struct Pending {
     bytes: AtomicUsize,
     is_due: Notify,
-    /// The WAL has reached its bound.
+    /// Whether the WAL has reached its bound.
     is_full: AtomicBool,
 }
 
 impl Checkpointer {
-    /// Commits are refused while more than `held_max` bytes of the WAL cannot be moved.
+    /// Starts the checkpoints. Commits are refused while more than `held_max` bytes of the WAL
+    /// cannot be moved.
     pub fn start(connections: Arc<Connections>, held_max: u64) -> Checkpointer {
         let pending = Arc::new(Pending::default());
         // A process that was killed may have left a long WAL.
@@ -62,12 +63,12 @@ impl Checkpointer {
         Checkpointer { pending, task }
     }
 
-    /// No checkpoint begins after this.
+    /// Stops the checkpoints; none starts after this call.
     pub fn stop(&self) {
         self.task.abort();
     }
 
-    /// Whether the WAL has room for a commit.
+    /// Fails if the WAL has reached its bound.
     pub fn has_room(&self) -> io::Result<()> {
         match self.pending.is_full.load(Ordering::Relaxed) {
             false => Ok(()),
@@ -75,7 +76,7 @@ impl Checkpointer {
         }
     }
 
-    /// Counts so many rows, whose texts have so many bytes.
+    /// Counts a commit of `rows` rows with `bytes` bytes of objects.
     pub fn wrote(&self, rows: usize, bytes: usize) {
         self.wrote_bytes(BYTES_BESIDE_THE_ROWS + rows * BYTES_BESIDE_THE_OBJECT + bytes);
     }
@@ -104,14 +105,14 @@ async fn run(connections: Arc<Connections>, pending: Arc<Pending>, held_max: i64
     loop {
         let is_full = pending.is_full.load(Ordering::Relaxed);
         let pause = if is_full { RETRY_EVERY } else { CHECKPOINT_EVERY };
-        // Both are reasons: the time has passed, or enough was written.
+        // Either the time has passed, or enough was written.
         let _ = tokio::time::timeout(pause, pending.is_due.notified()).await;
         if pending.bytes.swap(0, Ordering::Relaxed) == 0 && !was_held {
             continue;
         }
         let left = match checkpoint(&connections).await {
             Ok(left) => left,
-            // Nothing is lost, because the WAL holds everything. The next round tries again.
+            // Nothing is lost, because the WAL contains everything. The next round tries again.
             Err(error) => {
                 tracing::warn!(error = telemetry::with_causes(&error), "failed to checkpoint the database");
                 continue;
@@ -135,9 +136,9 @@ async fn run(connections: Arc<Connections>, pending: Arc<Pending>, held_max: i64
     }
 }
 
-/// Why the WAL grows.
+/// The reason of a growing WAL.
 const HELD: &str = "another program has read the database file in one transaction for a while";
-/// What to do about it.
+/// The remedy for a growing WAL.
 const ADVICE: &str = "end that transaction or that program (`lsof` shows what has the file open)";
 
 async fn checkpoint(connections: &Connections) -> Result<Checkpointed, sqlx::Error> {

@@ -1,7 +1,7 @@
 //! A connection that is replaced after a failure.
 //!
-//! SQLite rolls a transaction back after some errors and leaves it open after others. So a
-//! connection with an error is closed.
+//! SQLite rolls a transaction back after some errors and leaves it open after others, so a
+//! connection is closed after any error.
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
@@ -12,7 +12,7 @@ pub(super) struct SharedConnection {
     idle: Mutex<Option<SqliteConnection>>,
 }
 
-/// A connection in use. If it is not given back, as when a call is dropped halfway, it is closed.
+/// A connection in use. If it is not returned, as when a call is dropped halfway, it is closed.
 pub(super) struct ConnectionGuard<'a> {
     pub connection: SqliteConnection,
     idle: MutexGuard<'a, Option<SqliteConnection>>,
@@ -23,7 +23,7 @@ impl SharedConnection {
         SharedConnection { options, idle: Mutex::new(Some(connection)) }
     }
 
-    /// A connection that is opened at the first use.
+    /// Creates a shared connection that is opened at the first use.
     pub fn unconnected(options: SqliteConnectOptions) -> SharedConnection {
         SharedConnection { options, idle: Mutex::new(None) }
     }
@@ -31,12 +31,12 @@ impl SharedConnection {
     /// Closes the connection once it is not in use. The next `acquire` connects again.
     pub async fn close(&self) {
         if let Some(connection) = self.idle.lock().await.take() {
-            // A failure to close says nothing new: what was committed is durable.
+            // A failure to close has no consequences: committed changes are durable.
             let _ = connection.close().await;
         }
     }
 
-    /// Waits for the connection. Callers get it in the order in which they come.
+    /// Waits for the connection. Callers get it in the order of their calls.
     pub async fn acquire(&self) -> Result<ConnectionGuard<'_>, sqlx::Error> {
         let mut idle = self.idle.lock().await;
         let connection = match idle.take() {
@@ -48,7 +48,7 @@ impl SharedConnection {
 }
 
 impl ConnectionGuard<'_> {
-    /// Gives the connection back after a success, and closes it after a failure.
+    /// Returns the connection after a success, and closes it after a failure.
     pub async fn end<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
         match outcome {
             Ok(value) => {
@@ -56,7 +56,8 @@ impl ConnectionGuard<'_> {
                 Ok(value)
             }
             Err(error) => {
-                // Waits until the transaction is gone. A failure to close says nothing new.
+                // Waits until the transaction is rolled back. A failure to close has no
+                // consequences.
                 let _ = self.connection.close().await;
                 Err(error)
             }

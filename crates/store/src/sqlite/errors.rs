@@ -1,4 +1,4 @@
-//! Errors of SQLite as errors of the store.
+//! Conversion of SQLite errors to errors of the store.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use crate::Error;
 use crate::checksum::damaged_row;
 use crate::sqlite_codes::{CORRUPT, NOT_A_DATABASE, code};
 
-/// The error of the store for an error of SQLite.
+/// Converts an error of SQLite to an error of the store.
 pub(super) fn classify(action: &'static str, error: sqlx::Error) -> Error {
     if let Some(row) = damaged_row(&error) {
         return corrupt(row.advice(), None);
     }
     match code(&error).map(|code| code & 0xff) {
         Some(CORRUPT | NOT_A_DATABASE) => corrupt("it is damaged; restore it from a backup", Some(error)),
-        // A row that no program of ours has written.
+        // A row that was not written by Ballast.
         None if matches!(error, sqlx::Error::Decode(_)) => {
             corrupt("a row cannot be read; restore it from a backup", Some(error))
         }

@@ -1,13 +1,13 @@
 //! Stores entries of `metadata.managedFields` once for all rows. They would be more than half of a
-//! row, and, but for their times, they are the same for all objects that the same programs have
-//! written in the same way. The table `words` holds each such entry without its time. A row holds
-//! the entries' numbers and its own times.
+//! row, although, except for their times, they are equal for all objects that the same programs
+//! have written in the same way. The table `words` contains each such entry without its time. A row
+//! contains the ids of its entries and its own times.
 //!
-//! *Invariants.* A text that was split and joined is the same, byte by byte. An entry is stored in
+//! *Invariants.* Splitting and joining an object restores it byte by byte. An entry is stored in
 //! the transaction of the first row that needs it, or before it. Entries are never removed, and
 //! their number is bounded; an entry beyond the bound stays in its row.
 //!
-//! After a failed commit, its new entries may be stored or not. They keep their numbers, and the
+//! After a failed commit, its new entries may or may not be stored. They keep their ids, and the
 //! next commit stores them if they are missing.
 
 use std::collections::HashMap;
@@ -26,22 +26,22 @@ use crate::Change;
 use crate::rows::{Cells, Objects};
 use ballast_k8s::Key;
 
-/// The most entries that are interned. A fleet has a few hundred.
+/// Maximum number of interned entries. A fleet has a few hundred.
 const INTERNED_MAX: usize = 16_384;
-/// Longer entries stay in their rows.
+/// Maximum size of an interned entry. Longer ones stay in their rows.
 const ENTRY_BYTES_MAX: usize = 16 << 10;
-/// Bytes of all interned entries together, in memory and in the file.
+/// Maximum size of all interned entries, in memory and in the file.
 const ALL_BYTES_MAX: usize = 16 << 20;
-/// The most entries that were seen once and are remembered.
+/// Maximum number of candidates: entries that were seen on one object.
 const CANDIDATES_MAX: usize = 16_384;
-/// An object with more entries is stored whole.
+/// An object with more entries is stored unsplit.
 const ENTRIES_PER_OBJECT_MAX: usize = 64;
 
 const HEAD: &[u8] = b"\"managedFields\":[";
 const TIME: &[u8] = b",\"time\":\"";
 const TIME_LEN: usize = "2006-01-02T15:04:05Z".len();
 const AFTER_TIME: &[u8] = b"\"}";
-/// Another member always follows.
+/// The end of the list. Another member always follows.
 const TAIL: &[u8] = b"],";
 
 static HEADS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(HEAD));
@@ -51,17 +51,17 @@ static TIMES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(TIME));
 pub(super) struct InternedEntries {
     ids: HashMap<Arc<str>, i64, RandomState>,
     texts: HashMap<i64, Arc<str>, RandomState>,
-    /// Entries with a number that are not known to be stored.
+    /// Entries with an id that are not known to be stored.
     unstored: Vec<(i64, Arc<str>)>,
     last: i64,
     bytes: usize,
     random: RandomState,
-    /// Hashes of entries that have no number yet, each with the hash of the key that it was seen
-    /// at. An entry gets a number when a second object has it.
+    /// Hashes of entries without an id, each with the hash of the key of the first object that has
+    /// it. An entry gets an id when a second object has it.
     candidates: HashMap<u64, u64, RandomState>,
 }
 
-/// A text as it is stored in a row.
+/// An object in its stored form.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SplitText {
     pub object: String,
@@ -69,13 +69,13 @@ pub(super) struct SplitText {
 }
 
 impl SplitText {
-    /// In bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.object.len() + self.managers.as_ref().map_or(0, String::len)
     }
 }
 
-/// An entry found in a text: the part up to its time, and the time.
+/// An entry found in an object: the part up to its time, and the time.
 type Found<'a> = (&'a str, &'a str);
 
 impl InternedEntries {
@@ -95,8 +95,7 @@ impl InternedEntries {
         self.texts.insert(id, text);
     }
 
-    /// The texts of the changes as they are stored in rows. The first rows with a new entry keep
-    /// it.
+    /// Splits the objects of the changes for storage. The first rows with a new entry keep it.
     pub fn split(&mut self, changes: &[Change]) -> Result<Vec<SplitText>, Error> {
         let split = |change: &Change| {
             let text = std::str::from_utf8(&change.object).map_err(|error| Error::Encode(Box::new(error)))?;
@@ -111,7 +110,7 @@ impl InternedEntries {
         let mut managers = format!("[{at}");
         let mut are_known = true;
         for (entry, time) in entries {
-            // All of them are seen now, even if the first one is new.
+            // Registers all entries as seen, even if the first one is new.
             match self.id(key, entry) {
                 Some(id) if are_known => write!(managers, ",{id},\"{time}\"").expect("writing to a String cannot fail"),
                 _ => are_known = false,
@@ -122,7 +121,7 @@ impl InternedEntries {
         are_known.then(|| SplitText { object: object(), managers: Some(managers) })
     }
 
-    /// The number of an entry. A new one gets a number when a second object has it.
+    /// Returns the id of an entry. A new one gets an id when a second object has it.
     fn id(&mut self, key: &Key, entry: &str) -> Option<i64> {
         if let Some(id) = self.ids.get(entry) {
             return Some(*id);
@@ -145,12 +144,12 @@ impl InternedEntries {
         Some(id)
     }
 
-    /// The entries that rows refer to and that may not be stored.
+    /// Returns the entries that rows refer to and that may not be stored.
     pub fn unstored(&self) -> Vec<(i64, Arc<str>)> {
         self.unstored.clone()
     }
 
-    /// All entries are stored by now.
+    /// Records that all entries are stored.
     pub fn mark_stored(&mut self) {
         self.unstored.clear();
     }
@@ -160,7 +159,7 @@ impl InternedEntries {
         self.unstored = self.texts.iter().map(|(id, text)| (*id, Arc::clone(text))).collect();
     }
 
-    /// The text that was split. `None` if `managers` does not belong to this object.
+    /// Restores a split object. `None` if `managers` does not belong to this object.
     fn join(&self, object: &str, managers: &str) -> Option<Bytes> {
         let mut parts = managers.strip_prefix('[')?.strip_suffix(']')?.split(',');
         let (before, after) = object.split_at_checked(parts.next()?.parse().ok()?)?;
@@ -188,8 +187,8 @@ impl InternedEntries {
     }
 }
 
-/// The record of managers in a text: where it begins, its entries, and where it ends. `None` if it
-/// is not written as Ballast writes it.
+/// Finds `managedFields` in an object: its start, its entries, and its end. `None` if it is not
+/// formatted as Ballast writes it.
 fn find(text: &str) -> Option<(usize, Vec<Found<'_>>, usize)> {
     let bytes = text.as_bytes();
     let at = HEADS.find(bytes)?;
@@ -210,12 +209,12 @@ fn find(text: &str) -> Option<(usize, Vec<Found<'_>>, usize)> {
     None
 }
 
-/// Whether it can be written between quotes without escapes.
+/// Returns whether the text can be written between quotes without escapes.
 fn is_time(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b':' | b'T' | b'Z'))
 }
 
-/// Reads texts in three columns: `object`, `managers` and `packed`.
+/// Reads objects from three columns: `object`, `managers` and `packed`.
 impl Objects for std::sync::RwLock<InternedEntries> {
     const COLUMNS: usize = 3;
 
@@ -356,7 +355,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a text looks like, nothing of it is lost.
+        /// No text is changed by splitting and joining, whatever its format.
         #[test]
         fn what_is_parted_and_joined_is_the_same(pieces in prop::collection::vec(0usize..12, 0..40)) {
             let pieces: String = pieces

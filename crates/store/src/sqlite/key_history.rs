@@ -1,8 +1,8 @@
 //! Reads the changes of one key in a part of the log.
 //!
-//! There is no index by key. But each row names the one that it replaces, so what a living object
-//! was is a chain of rows, and its newest one is known. Only what had the key before that object
-//! was created, or a key that nobody has now, is searched for by name.
+//! There is no index by key, but each row refers to the row that it replaces, so the history of a
+//! live object is a linked list of rows with a known head. Only deleted objects and earlier objects
+//! of the same key are searched by name.
 
 use std::sync::RwLock;
 
@@ -13,8 +13,8 @@ use crate::rows::{self as read, joined_columns};
 use crate::{Replacement, Span};
 use ballast_k8s::{Key, Revision};
 
-/// `Store::history` of a key. `newest` is the revision of its state, if it has one. The caller
-/// makes sure that the replaced rows still exist.
+/// Implements `Store::history` of a key. `newest` is the revision of its state, if it has one. The
+/// caller makes sure that the replaced rows still exist.
 pub(super) async fn key_history(
     connection: &mut SqliteConnection,
     key: &Key,
@@ -44,7 +44,8 @@ pub(super) async fn key_history(
     Ok(found)
 }
 
-/// Looks at the names of all rows of the span. Objects of other names are not unpacked.
+/// Reads the changes of the key by the names of all rows of the span. Other objects are not
+/// decompressed.
 async fn by_name(
     connection: &mut SqliteConnection,
     key: &Key,
@@ -69,7 +70,7 @@ async fn by_name(
     read::replacements(asked.fetch(connection), interned).await
 }
 
-/// The first change in the span of an object that was created before it.
+/// Returns the first change in the span of an object that was created before it.
 async fn first_in(
     connection: &mut SqliteConnection,
     newest: Revision,
@@ -91,7 +92,7 @@ async fn first_in(
     Ok(first.map(Revision).filter(|first| *first <= span.through))
 }
 
-/// The change `first`, and those that replaced it, one after the other.
+/// Reads the change `first`, and the chain of changes that replaced it.
 async fn chain(
     connection: &mut SqliteConnection,
     first: Revision,

@@ -1,11 +1,11 @@
-//! Keeps the log in a SQLite file, which `sqlite3` can read while the server runs.
+//! Stores the log in a SQLite file, which `sqlite3` can read while the server runs.
 //!
-//! *Invariants.* Only one process has the file. A commit is one transaction, and it returns once
-//! its WAL frames are on the disk (`synchronous=FULL`). Checkpoints and compaction never run inside
-//! a commit.
+//! *Invariants.* Only one process has the file open. A commit is one transaction, and it returns
+//! once its WAL frames are on the disk (`synchronous=FULL`). Checkpoints and compaction never run
+//! inside a commit.
 //!
-//! There is no pool: one connection writes, one reads and makes checkpoints, and one reads the
-//! past. The file never shrinks; pages that compaction frees are used again.
+//! There is no pool: one connection writes, one reads and makes checkpoints, and one reads history.
+//! The file never shrinks; pages that compaction frees are reused.
 
 mod audit;
 mod backup;
@@ -52,17 +52,17 @@ use errors::classify;
 use interned_entries::InternedEntries;
 pub use open::check_header;
 
-/// What to do about a damaged file.
+/// The remedy for a damaged file.
 const RESTORE: &str = "restore it from a backup";
-/// What cannot be done while the WAL has no room.
+/// The error while commits are refused because of the size of the WAL.
 const NO_ROOM: &str = "the WAL has reached its bound";
-/// What to do about a file that was moved or replaced.
+/// The remedy for a file that was moved or replaced.
 const REPLACED: &str =
     "what is written now is lost when this program ends: stop the clients, and save the objects with `kubectl get`";
 
 pub struct SqliteStore {
     path: PathBuf,
-    /// The file that is open. Its path may lead to another one later.
+    /// The identity of the open file. Its path may lead to another one later.
     identity: space::Identity,
     connections: Arc<Connections>,
     interned: std::sync::RwLock<InternedEntries>,
@@ -77,7 +77,7 @@ pub struct SqliteStore {
     _lock: open::Lock,
 }
 
-/// The heads that the pages of the start have had so far, so that the keys are not read twice.
+/// The heads collected from the pages of the start, so that the keys are not read twice.
 #[derive(Default)]
 struct GatheredHeads {
     at: Revision,
@@ -89,13 +89,13 @@ struct GatheredHeads {
 struct Connections {
     writer: SharedConnection,
     reader: SharedConnection,
-    /// Reads the past, which many watches may ask for at once. Commits and checkpoints do not queue
+    /// Reads history, which many watches may request at once. Commits and checkpoints do not queue
     /// behind them.
     historian: SharedConnection,
 }
 
-/// Runs a statement on a connection, gives the connection back after success, and names what
-/// failed.
+/// Runs a statement on a connection, returns the connection after success, and adds the action to
+/// an error.
 macro_rules! on {
     ($connection:expr, $action:literal, $statement:ident($($argument:expr),*)) => {{
         let failed = |error| classify($action, error);
@@ -111,9 +111,9 @@ impl SqliteStore {
         SqliteStore::open_with(path, tables, &Settings::default()).await
     }
 
-    /// As `open`, with other settings.
+    /// Opens the file like [`SqliteStore::open`], with other settings.
     pub async fn open_with(path: &Path, tables: &[Table], settings: &Settings) -> Result<SqliteStore, Error> {
-        // A second name of a file must not get a second lock.
+        // A symbolic link to a file must not get a second lock.
         let target = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
         let path = target.as_deref().unwrap_or(path);
         let opened = open::open(path, tables).await?;
@@ -148,7 +148,7 @@ impl SqliteStore {
         self.replicas.lock().expect("no holder of this lock can panic")
     }
 
-    /// Whether the path still leads to the open file. If not, what is written is lost when this
+    /// Checks that the path still leads to the open file. Otherwise later writes are lost when this
     /// process ends.
     fn is_there(&self) -> Result<(), Error> {
         match space::Identity::of(&self.path) {
@@ -165,7 +165,7 @@ impl SqliteStore {
         self.path.display()
     }
 
-    /// Learns the keys of a page. With the last page they are the heads.
+    /// Collects the keys of a page. After the last page they are the heads.
     async fn gather(&self, at: Revision, after: Revision, page: &[Change], is_last: bool) -> Result<(), Error> {
         let mut gathering = self.gathering.lock().await;
         if after == Revision::ZERO {
@@ -181,7 +181,7 @@ impl SqliteStore {
         }
         let mut heads = std::mem::take(&mut *gathering).heads;
         heads.last = at;
-        // Holding the slot keeps commits away meanwhile.
+        // Holding the slot blocks commits meanwhile.
         let mut slot = self.heads.lock().await;
         if slot.is_none() && self.bounds().await?.last == at {
             *slot = Some(heads);
@@ -189,7 +189,7 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Takes the heads, and loads them again after a failure made them doubtful.
+    /// Takes the heads, and reloads them if a failed commit has left them unknown.
     async fn heads(&self) -> Result<(MutexGuard<'_, Option<Heads>>, Heads), Error> {
         let mut slot = self.heads.lock().await;
         let heads = match slot.take() {
@@ -199,7 +199,8 @@ impl SqliteStore {
         Ok((slot, heads))
     }
 
-    /// Call it after reading, because compaction moves the bound before it removes anything.
+    /// Fails if the log is compacted beyond `after`. To be called after reading, because compaction
+    /// moves the bound before it removes rows.
     async fn still_there(&self, after: Revision) -> Result<(), Error> {
         match self.bounds().await?.compacted {
             compacted if after < compacted => Err(Error::Compacted { asked: after, compacted }),
@@ -214,7 +215,7 @@ impl SqliteStore {
         source_rows::check_empty(self.bounds().await?)?;
         *slot = None;
         let mut lease = self.connections.writer.acquire().await.map_err(|error| classify(ACTION, error))?;
-        // Without `end` the connection is closed, and the transaction is gone.
+        // Without `end` the connection is closed, which rolls the transaction back.
         let connection = &mut lease.connection;
         statements::begin(connection).await.map_err(|error| classify(ACTION, error))?;
         loop {
@@ -228,7 +229,7 @@ impl SqliteStore {
         lease.end(outcome).await.map_err(|error| classify(ACTION, error))
     }
 
-    /// Looks through the rows after a revision, `limit` of them at most.
+    /// Examines the rows after a revision, at most `limit`.
     pub(crate) async fn examine(&self, after: Revision, limit: usize) -> Result<Examined, Error> {
         on!(self.connections.historian, "failed to read the log", examine(after, limit, &self.interned))
     }
@@ -242,7 +243,7 @@ impl SqliteStore {
         Ok(to)
     }
 
-    /// Returns the bytes of the texts of the rows.
+    /// Appends rows, and returns the size of their objects as stored, in bytes.
     async fn append(&self, changes: &[Change]) -> Result<usize, Error> {
         const ACTION: &str = "failed to commit";
         let mut lease = self.connections.writer.acquire().await.map_err(|error| classify(ACTION, error))?;
@@ -262,7 +263,7 @@ impl Store for SqliteStore {
             return Ok(());
         }
         let (mut slot, mut heads) = self.heads().await?;
-        // What is written to a file that is gone would be lost, so it is not acknowledged.
+        // A write to a removed file would be lost and must not be acknowledged.
         let has_room = || self.checkpointer.has_room().map_err(|error| open::unavailable(NO_ROOM, error).not_sent());
         if let Err(refused) = heads.check(changes).and_then(|()| self.is_there()).and_then(|()| has_room()) {
             *slot = Some(heads);
@@ -298,7 +299,7 @@ impl Store for SqliteStore {
         Ok(changes)
     }
 
-    /// Only this process writes to the file, so its own commits are all changes.
+    /// Waits for commits of this process, because no other one writes to the file.
     async fn news(&self, after: Revision) -> Result<(), Error> {
         if self.bounds().await?.last <= after {
             Newest::wait(&self.newest, after).await;
@@ -390,7 +391,7 @@ impl Store for SqliteStore {
         Ok(Tip { bounds, own, lift: lease.lift(), timeline: 0, marked: lease.marked() })
     }
 
-    /// Only this process has the file, so no mark need outlive it.
+    /// Keeps the mark in memory, because only this process has the file open.
     async fn mark_lost(&self, term: Term, seen: Revision) -> Result<(), Error> {
         if seen >= self.bounds().await?.compacted {
             self.lease().mark_lost(term, seen);
@@ -410,7 +411,7 @@ impl Store for SqliteStore {
         self.lease().check(term)
     }
 
-    /// Only this process has the file, so its lease need not outlive it.
+    /// Keeps the lease in memory, because only this process has the file open.
     async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {
         Ok(self.lease().lead(candidate, lease))
     }
@@ -425,7 +426,7 @@ impl Store for SqliteStore {
         Ok(())
     }
 
-    /// Only this process has the file, so nothing of it need outlive the process.
+    /// Keeps the reports in memory, because only this process has the file open.
     async fn announce(&self, announcement: &ReplicaReport) -> Result<Vec<KnownReplica>, Error> {
         Ok(self.replicas().announce(announcement, self.lease().leader()))
     }
@@ -504,7 +505,7 @@ impl Store for SqliteStore {
     }
 
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
-        // Times never decrease along the log, so a binary search saves an index that would slow
+        // Times never decrease along the log, so a binary search suffices. An index would slow
         // every commit.
         let (mut older, mut younger) = (Revision::ZERO, self.bounds().await?.last.next());
         while older.next() < younger {

@@ -1,5 +1,5 @@
-//! Opens a database file. A file of another program is refused untouched; ours is created or
-//! migrated.
+//! Opens a database file. A file of another program is refused unchanged; a file of Ballast is
+//! created or migrated.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -30,18 +30,18 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     ])
 });
 
-/// The `PRAGMA application_id` of our files, set by the first migration.
+/// The `PRAGMA application_id` of Ballast's files, set by the first migration.
 pub(super) const APPLICATION_ID: i64 = 1_112_298_324;
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// The part of the first page that says what the file is.
+/// The length of the database header.
 const HEADER_BYTES: u64 = 100;
 const OPEN: &str = "failed to open the file";
 /// The state in a lock file while its holder creates the database.
 const CREATES: &str = "creates";
 
-/// Holds the database for this process. It locks a file beside it, because SQLite loses its locks
-/// when another handle of the database file is closed in this process.
+/// An exclusive lock of the database for this process. It locks a separate file, because SQLite
+/// loses its locks when another handle of the database file is closed in this process.
 pub(super) struct Lock {
     file: File,
     /// The text that an earlier holder has left in the lock file.
@@ -50,8 +50,8 @@ pub(super) struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A child process that is being started has a copy of the handle for a moment. Closing ours
-        // alone would leave the lock with that copy.
+        // A child process that is being spawned briefly has a copy of the handle. Closing only this
+        // one would leave the lock with that copy.
         let _ = self.file.unlock();
     }
 }
@@ -62,14 +62,14 @@ pub(super) struct Opened {
     pub writer: SqliteConnection,
     pub reader: SqliteConnection,
     pub interned: InternedEntries,
-    /// The process that had the file last did not close it.
+    /// Whether the previous process did not close the file.
     pub is_unclean: bool,
 }
 
 pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error> {
     check_folder(path)?;
-    // Without a lock file no process of ours has the file, so it is read before a lock file is made
-    // beside it: it may belong to another program.
+    // Without a lock file no Ballast process has the file open. It is inspected before a lock file
+    // is created next to it: it may belong to another program.
     if !lock_path(path).exists() {
         check_file(path)?;
         inspect(path, false).await.map_err(|error| blame_wal(path, error))?;
@@ -96,18 +96,19 @@ pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error>
     let interned =
         InternedEntries::load(&mut writer).await.map_err(|error| classify("failed to read the words", error))?;
     let reader = options.connect().await.map_err(|error| classify(OPEN, error))?;
-    // A file that was removed meanwhile is not made again, empty.
+    // A file that was removed meanwhile is not created again.
     let options = options.create_if_missing(false);
     Ok(Opened { lock, options, writer, reader, interned, is_unclean })
 }
 
-/// The newest schema that this program knows.
+/// Returns the newest schema that this program supports.
 fn newest_schema() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
-/// Refuses a file that is no database of ours, by its header. It only reads. Not to be called in a
-/// process that has the file open: closing a handle drops the locks of other connections.
+/// Refuses a file that is no Ballast database, judging by its header. Only reads. Must not be
+/// called in a process that has the file open: closing a handle drops the locks of other
+/// connections.
 pub fn check_header(path: &Path) -> Result<(), Error> {
     let start = header(path)?.unwrap_or_default();
     if start.is_empty() {
@@ -123,7 +124,7 @@ pub fn check_header(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// The first bytes of a file; `None` if there is no file.
+/// Reads the first bytes of a file; `None` if there is no file.
 fn header(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let mut start = Vec::new();
     match File::open(path) {
@@ -134,7 +135,7 @@ fn header(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(start))
 }
 
-/// A number of four bytes in the header.
+/// Reads a big-endian number of four bytes in the header.
 fn number(start: &[u8], at: usize) -> Option<u32> {
     start.get(at..at + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
 }
@@ -157,15 +158,15 @@ fn lock_path(path: &Path) -> PathBuf {
     PathBuf::from(beside)
 }
 
-/// Whether the WAL has something in it. After a clean end it is empty or gone.
+/// Returns whether the WAL has content. After a clean shutdown it is empty or missing.
 fn has_wal(path: &Path) -> bool {
     let mut beside = path.as_os_str().to_owned();
     beside.push("-wal");
     std::fs::metadata(PathBuf::from(beside)).is_ok_and(|wal| wal.len() > 0)
 }
 
-/// A damaged file with a WAL beside it may be a backup that was put over another file, whose WAL
-/// stayed. The file itself is whole then.
+/// Extends the advice for a damaged file that has a WAL. It may be an intact backup that was copied
+/// over another file and found the WAL of that file.
 pub(super) fn blame_wal(path: &Path, error: Error) -> Error {
     match error {
         Error::Corrupt { advice, source } if has_wal(path) => {
@@ -180,7 +181,7 @@ pub(super) fn blame_wal(path: &Path, error: Error) -> Error {
     }
 }
 
-/// Says what is wrong with a place before anything is made there.
+/// Checks the path before any file is created there.
 fn check_folder(path: &Path) -> Result<(), Error> {
     let folder = folder_of(path);
     let shown = folder.display();
@@ -197,8 +198,8 @@ fn check_folder(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Whether a file that is there can be written. To be called with the lock held: closing a handle
-/// of the database file drops the locks that other connections of this process hold.
+/// Checks that an existing file is writable. Must be called with the lock held: closing a handle of
+/// the database file drops the locks of other connections of this process.
 fn check_file(path: &Path) -> Result<(), Error> {
     match OpenOptions::new().read(true).append(true).open(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => misplaced(format!(
@@ -246,13 +247,13 @@ impl Lock {
         }
     }
 
-    /// Whether an earlier holder ended while it created the database.
+    /// Returns whether an earlier holder stopped while it created the database.
     fn is_unfinished(&self) -> bool {
         self.left.trim_end().ends_with(CREATES)
     }
 
-    /// Writes the id of this process and its state into the lock file. A message of another process
-    /// shows the id. The lock holds without them.
+    /// Writes the id of this process and its state into the lock file, for the error message of
+    /// another process. The lock does not depend on them.
     fn sign(&mut self, state: &str) {
         let text = format!("{} {state}", std::process::id());
         let file = &mut self.file;
@@ -260,8 +261,8 @@ impl Lock {
     }
 }
 
-/// Refuses a file that we should not write to, and returns its schema; zero if there is none yet.
-/// It only reads. A process that ended while it created the database leaves an empty file.
+/// Refuses a file that must not be written to, and returns its schema; zero if there is none yet.
+/// Only reads. A process that stopped while it created the database leaves an empty file.
 async fn inspect(path: &Path, is_unfinished: bool) -> Result<i64, Error> {
     let Some(start) = header(path)? else { return Ok(0) };
     if start.is_empty() {
@@ -271,7 +272,7 @@ async fn inspect(path: &Path, is_unfinished: bool) -> Result<i64, Error> {
     if !has_wal(path) {
         check_length(path, &start)?;
     }
-    // Of a file without a WAL SQLite would leave files beside it.
+    // For a file without a WAL, SQLite would otherwise leave files next to it.
     let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(!has_wal(path));
     let options = options.disable_statement_logging();
     let mut connection = options.connect().await.map_err(|error| classify(OPEN, error))?;
@@ -289,7 +290,7 @@ async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Res
         .await
         .map_err(failed)?;
     if id == 0 && contents == 0 {
-        // It is empty, or was created a moment before a crash.
+        // The file is empty, or was created shortly before a crash.
         return Ok(0);
     }
     if id != APPLICATION_ID {
@@ -327,7 +328,7 @@ async fn glance(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// A file that was cut off. Its first page says how long it was when the WAL was last emptied.
+/// Refuses a truncated file. Its first page contains its length when the WAL was last emptied.
 fn check_length(path: &Path, start: &[u8]) -> Result<(), Error> {
     let (Some(changed), Some(pages), Some(valid_for)) = (number(start, 24), number(start, 28), number(start, 92))
     else {
@@ -337,7 +338,7 @@ fn check_length(path: &Path, start: &[u8]) -> Result<(), Error> {
         1 => 65_536,
         bytes => u64::from(bytes),
     };
-    // Other programs may leave the length unset; SQLite says so by these two numbers.
+    // Other programs may leave the length unset, which these two numbers indicate.
     let is_said = pages > 0 && changed == valid_for;
     let there = std::fs::metadata(path).map_err(|error| unavailable(OPEN, error))?.len();
     match is_said && there < u64::from(pages) * page_bytes {
@@ -357,9 +358,9 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .page_size(PAGE_BYTES)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        // Checkpoints run beside the commits (`checkpoint`).
+        // Checkpoints run outside of commits (`checkpoint`).
         .pragma("wal_autocheckpoint", "0")
-        // A WAL that has grown longer is cut when it starts again from its beginning.
+        // A longer WAL is truncated when it restarts from its beginning.
         .pragma("journal_size_limit", checkpoint::WAL_BYTES_MAX.to_string())
         .pragma("cache_size", format!("-{CACHE_KIB}"))
         .pragma("temp_store", "memory")
@@ -369,13 +370,13 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// For new files. A commit and a checkpoint write whole pages, and each page is two system calls:
-/// with the usual 4 KiB, a binding that is rescheduled costs an eighth more, and a single write
+/// The page size of new files. Commits and checkpoints write whole pages, each with two system
+/// calls: with the default 4 KiB, rescheduling a binding costs an eighth more, while a single write
 /// saves little, because it waits for the disk.
 const PAGE_BYTES: u32 = 16 << 10;
 /// Enough for the inner pages of the index.
 const CACHE_KIB: u32 = 16 << 10;
-/// Rows that the thread of a connection may read ahead, which helps at the start.
+/// Rows that the thread of a connection may read ahead, which speeds up the start.
 const ROWS_IN_FLIGHT: usize = 500;
 
 pub(super) fn unavailable(action: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
@@ -386,7 +387,7 @@ pub(super) fn unavailable(action: &'static str, error: impl std::error::Error + 
 mod tests {
     use super::*;
 
-    /// A database remembers the checksum of each migration, and a server refuses a database with
+    /// A database records the checksum of each migration, and a server refuses a database with
     /// another one. A change of the format is a new file and a new line here.
     #[test]
     fn every_migration_is_listed_and_none_that_was_released_has_changed() {

@@ -1,10 +1,11 @@
-//! Packs the texts of rows that are history. A report of an agent changes a few numbers of an
-//! object, and its row has the whole object, so history would be mostly what did not change.
+//! Compresses the objects of rows that are history. A report of an agent changes a few numbers of
+//! an object, but its row contains the whole object, so history would consist mostly of unchanged
+//! data.
 //!
-//! Only replaced rows and deletions are packed: states stay readable for people's queries. Each
-//! packed row stands for itself, so no other row has to be there to read it.
+//! Only replaced rows and deletions are compressed: states stay readable with SQL. Each compressed
+//! row is independent of other rows.
 //!
-//! *Invariant.* A row reads the same before and after, so its checksum still fits.
+//! *Invariant.* A row reads the same before and after, so its checksum still matches.
 
 use std::io::{self, Read, Write};
 
@@ -17,27 +18,29 @@ use super::statements::begin;
 use crate::{Saved, Span};
 use ballast_k8s::Revision;
 
-/// Shorter texts stay as they are: the rest of the row is as long.
+/// Minimum size of a compressed object. Shorter ones stay uncompressed, because the rest of the row
+/// is as long.
 const TEXT_BYTES_MIN: i64 = 256;
-/// Longer texts stay as they are. It bounds the memory of one step, and what reading a row costs.
+/// Maximum size of a compressed object. It bounds the memory of one step, and the cost of reading a
+/// row.
 const TEXT_BYTES_MAX: i64 = 256 << 10;
 
-/// A text that is history.
+/// An object that is history.
 pub(super) struct PastText {
-    /// The change that made it history.
+    /// The change that replaced the object.
     replaced_at: Revision,
     revision: Revision,
     object: String,
 }
 
-/// A text as it is written back.
+/// A compressed object to be written back.
 pub(super) struct PackedText {
     revision: Revision,
     packed: Vec<u8>,
     saved: Saved,
 }
 
-/// `Store::replaced_bytes`. The sizes are in the heads of the rows, so no object is read.
+/// Implements `Store::replaced_bytes`. The sizes are in the row headers, so no object is read.
 pub(super) async fn replaced_bytes(
     connection: &mut SqliteConnection,
     after: Revision,
@@ -59,7 +62,7 @@ pub(super) async fn replaced_bytes(
     Ok(rows.into_iter().map(|(revision, bytes)| (Revision(revision), bytes.unsigned_abs())).collect())
 }
 
-/// The texts that the changes of a part of the log made history, and that are not packed.
+/// Reads the uncompressed objects that the changes of a part of the log have replaced.
 pub(super) async fn past_texts(connection: &mut SqliteConnection, span: Span) -> Result<Vec<PastText>, sqlx::Error> {
     let rows: Vec<(i64, i64, String)> = sqlx::query_as(
         "SELECT change.revision, past.revision, past.object
@@ -85,7 +88,7 @@ pub(super) async fn past_texts(connection: &mut SqliteConnection, span: Span) ->
     Ok(rows.into_iter().map(text).collect())
 }
 
-/// Packs the texts that get shorter by it. It takes some milliseconds for a hundred texts.
+/// Compresses the objects that get shorter by it. Takes some milliseconds for a hundred objects.
 pub(super) fn pack_all(texts: &[PastText]) -> Vec<PackedText> {
     let pack_one = |text: &PastText| {
         let packed = pack(text.object.as_bytes());
@@ -96,22 +99,22 @@ pub(super) fn pack_all(texts: &[PastText]) -> Vec<PackedText> {
     texts.iter().filter_map(pack_one).collect()
 }
 
-/// Writes packed texts in one transaction. Returns what that saves.
+/// Writes compressed objects in one transaction. Returns the saved bytes.
 ///
-/// The rows are removed and inserted again: SQLite merges pages that removals leave nearly empty,
-/// and lets those be that an UPDATE leaves so.
+/// The rows are removed and inserted again, because SQLite merges pages that removals leave nearly
+/// empty, but not pages that an UPDATE leaves so.
 pub(super) async fn write_packed(
     connection: &mut SqliteConnection,
     texts: Vec<PackedText>,
 ) -> Result<Vec<Saved>, sqlx::Error> {
-    // It is in memory, and belongs to this connection.
+    // The temporary table is in memory, and belongs to this connection.
     sqlx::raw_sql("CREATE TEMP TABLE IF NOT EXISTS packing AS SELECT * FROM changes WHERE FALSE")
         .execute(&mut *connection)
         .await?;
     begin(connection).await?;
     let mut saved = Vec::with_capacity(texts.len());
     for text in texts {
-        // Compaction may have removed the row meanwhile, and then nothing is to be saved.
+        // Compaction may have removed the row meanwhile, and then nothing is saved.
         let insert = sqlx::query(
             "INSERT INTO temp.packing
              SELECT revision, kind, namespace, name, operation, created, previous, time_ms, '', managers, checksum, ?1
@@ -137,8 +140,8 @@ fn pack(text: &[u8]) -> Vec<u8> {
     packed.expect("writing to a Vec cannot fail")
 }
 
-/// The text that was packed. A damaged row gives an error, or another text, which its checksum
-/// tells. It never gives more than was ever packed.
+/// Decompresses an object. For a damaged row the result is an error, or a text that its checksum
+/// does not match. Never returns more than `TEXT_BYTES_MAX`.
 pub(super) fn unpack(packed: &[u8]) -> io::Result<String> {
     let mut text = String::new();
     DeflateDecoder::new(packed).take(TEXT_BYTES_MAX.unsigned_abs()).read_to_string(&mut text)?;

@@ -1,7 +1,7 @@
-//! The files of a database are for their owner alone, whatever the umask: they hold the objects of
-//! all namespaces, and passwords of proxies (WH2).
+//! Restricts the files of a database to their owner, regardless of the umask: they contain the
+//! objects of all namespaces, including passwords of proxies (WH2).
 //!
-//! SQLite gives the files beside a database the mode of the database. On Windows all of them have
+//! SQLite gives the `-wal` and `-shm` files the mode of the database. On Windows all of them have
 //! the rights of their folder.
 
 use std::ffi::OsStr;
@@ -11,22 +11,22 @@ use std::path::{Path, PathBuf};
 
 use ballast_base::file_mode;
 
-/// The files beside a database, by their endings.
+/// The endings of the files that belong to a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-lock"];
 
-/// Options that create a file for its owner alone.
+/// Returns options that create a file for its owner only.
 pub fn options() -> OpenOptions {
     file_mode::options(file_mode::PRIVATE)
 }
 
-/// Creates an empty file, which must not be there.
+/// Creates an empty file; fails if it exists.
 pub fn create(path: &Path) -> io::Result<File> {
     options().write(true).create_new(true).open(path)
 }
 
-/// Makes the database and the files beside it private, and creates the database if it is not there.
-/// Files of an earlier version, and copies that an operator has put in place, are narrowed. Of
-/// those that belong to another user, the log tells.
+/// Makes the database and its files private, and creates the database if it does not exist. The
+/// modes of files of an earlier version, and of copies by an operator, are restricted. Files of
+/// another user are logged.
 pub fn keep(database: &Path) -> io::Result<()> {
     match create(database) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -41,13 +41,13 @@ pub fn keep(database: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the rights of other users of this machine away, if they have any.
+/// Removes the rights of other users of this machine, if they have any.
 #[cfg(unix)]
 fn narrow(path: &Path) {
     use std::fs::{Permissions, metadata, set_permissions};
     use std::os::unix::fs::PermissionsExt;
 
-    /// The bits of a mode that are about rights.
+    /// The permission bits of a mode.
     const RIGHTS: u32 = 0o777;
 
     let Ok(mode) = metadata(path).map(|found| found.permissions().mode() & RIGHTS) else { return };

@@ -1,4 +1,4 @@
-//! The statements that find damaged rows, and set them aside.
+//! Finds damaged rows, and moves them to the quarantine.
 
 use std::sync::RwLock;
 
@@ -11,7 +11,8 @@ use crate::checksum::{DamagedRow, Examined};
 use crate::rows::{self as read, Keys, Lenient, columns};
 use ballast_k8s::{Key, Revision};
 
-/// The columns of a change as `Objects` reads them. The rows of earlier versions lack some.
+/// Returns the columns of a change in the order that `Objects` reads, with NULL for columns that a
+/// table of an earlier version lacks.
 pub(super) async fn columns_there(connection: &mut SqliteConnection) -> Result<String, sqlx::Error> {
     let there: Vec<String> =
         sqlx::query_scalar("SELECT name FROM pragma_table_info('changes')").fetch_all(connection).await?;
@@ -21,7 +22,7 @@ pub(super) async fn columns_there(connection: &mut SqliteConnection) -> Result<S
     Ok(read.join(", "))
 }
 
-/// Looks through the rows after a revision, `limit` of them at most.
+/// Examines the rows after a revision, at most `limit`.
 pub(super) async fn examine(
     connection: &mut SqliteConnection,
     after: Revision,
@@ -36,9 +37,9 @@ pub(super) async fn examine(
     Ok(Examined::of(changes, objects.take()))
 }
 
-/// Moves rows to the quarantine, in one transaction. Everything else but the states goes, because
-/// an earlier state of a key must not become its state again. Returns the revision that the log is
-/// bumped to, so that each client lists again.
+/// Moves rows to the quarantine, in one transaction. All other rows but the states are removed, so
+/// that an earlier state of a key does not become its state again. Returns the revision that the
+/// log is bumped to, so that each client lists again.
 pub(super) async fn set_aside(
     connection: &mut SqliteConnection,
     damaged: &[DamagedRow],
@@ -65,7 +66,7 @@ pub(super) async fn set_aside(
     Ok(to)
 }
 
-/// `Store::set_aside`.
+/// Implements `Store::set_aside`.
 pub(super) async fn quarantined(connection: &mut SqliteConnection) -> Result<Vec<Key>, sqlx::Error> {
     let rows: Vec<(String, String, String)> =
         sqlx::query_as("SELECT kind, namespace, name FROM quarantine ORDER BY revision").fetch_all(connection).await?;

@@ -9,8 +9,8 @@ use crate::rows as read;
 use crate::{Change, Span};
 use ballast_k8s::{GroupResource, Revision};
 
-/// `Store::replaced`. It walks the index of what was replaced, and reads only the rows that it
-/// returns, and those of other kinds between them. The caller makes sure that they still exist.
+/// Implements `Store::replaced`. Walks the index of replaced revisions, and reads only the returned
+/// rows and the rows of other kinds between them. The caller makes sure that they still exist.
 pub(super) async fn replaced(
     connection: &mut SqliteConnection,
     resource: GroupResource,

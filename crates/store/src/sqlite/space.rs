@@ -1,7 +1,7 @@
-//! Finds out whether the disk has room for more changes, and whether the database is still there.
+//! Checks whether the disk has space for more changes, and whether the database file still exists.
 //!
 //! A database on a full disk can often still write a single page: its log reuses its own space, and
-//! a failed commit leaves some behind. So the probe also writes a file of its own and removes it.
+//! a failed commit leaves some behind. So the probe also writes and removes a separate file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 
 use super::private_file;
 
-/// About a hundred objects with their pages of the index.
+/// About a hundred objects with their index pages.
 const PROBE_BYTES: usize = 256 * 1024;
 
-/// The length of the WAL; zero if there is none.
+/// Returns the length of the WAL; zero if there is none.
 pub fn wal_bytes(database: &Path) -> u64 {
     fs::metadata(next_to(database, "-wal")).map_or(0, |wal| wal.len())
 }
 
-/// Which file a path leads to. Two files never have the same at the same time.
+/// The identity of the file that a path leads to. Two files never have the same at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity(u64, u64);
 
@@ -28,14 +28,14 @@ impl Identity {
         fs::metadata(path).map(|found| Identity(found.dev(), found.ino()))
     }
 
-    /// Whether the file is there.
+    /// Checks that the file exists.
     #[cfg(not(unix))]
     pub fn of(path: &Path) -> io::Result<Identity> {
         fs::metadata(path).map(|_| Identity(0, 0))
     }
 }
 
-/// Where the probe's file is. One that a crash left behind is written over.
+/// Returns the path of the probe's file. One that a crash has left is overwritten.
 pub fn beside(database: &Path) -> PathBuf {
     next_to(database, "-probe")
 }
@@ -46,7 +46,8 @@ fn next_to(database: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Takes the space for a moment. Not synced: file systems take the space when it is written.
+/// Allocates the space briefly. Not synced, because file systems allocate the space when it is
+/// written.
 pub fn try_out(path: &Path) -> io::Result<()> {
     let written = probe_file(path).and_then(|mut file| file.write_all(&vec![0; PROBE_BYTES]));
     match fs::remove_file(path) {
@@ -55,7 +56,7 @@ pub fn try_out(path: &Path) -> io::Result<()> {
     }
 }
 
-/// For its owner alone, as all files of a database (WH2).
+/// Creates the probe's file for its owner only, like all files of a database (WH2).
 fn probe_file(path: &Path) -> io::Result<File> {
     private_file::options().write(true).create(true).truncate(true).open(path)
 }

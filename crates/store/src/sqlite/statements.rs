@@ -22,12 +22,13 @@ pub(super) use super::replaced::replaced;
 const COLUMNS: &str = concat!(columns!(), ", managers");
 const COLUMNS_COUNT: usize = 11;
 
-/// Rows of an INSERT. A group up to this size is a single one, and SQLite parses each size once.
+/// Rows per INSERT. A group of up to this size is a single INSERT, and SQLite parses each size
+/// once.
 const INSERT_ROWS: usize = 64;
-/// Rows of an INSERT while a large batch lasts.
+/// Rows per INSERT of a large batch.
 const INSERT_ROWS_LARGE: usize = 256;
 
-/// Appends the changes in one transaction. Returns the bytes of their texts.
+/// Appends the changes in one transaction. Returns the size of their objects as stored, in bytes.
 pub(super) async fn append(
     connection: &mut SqliteConnection,
     changes: &[Change],
@@ -47,10 +48,11 @@ pub(super) async fn append(
     Ok(bytes)
 }
 
-/// Interned entries with their numbers.
+/// Interned entries with their ids.
 type Numbered = Vec<(i64, Arc<str>)>;
 
-/// The texts as they are stored in rows, and the entries that have to be stored with them.
+/// Splits the objects for storage in rows, and returns the interned entries that must be stored
+/// with them.
 fn split(changes: &[Change], interned: &RwLock<InternedEntries>) -> Result<(Vec<SplitText>, Numbered), sqlx::Error> {
     let mut interned = lock(interned);
     Ok((interned.split(changes)?, interned.unstored()))
@@ -82,7 +84,7 @@ async fn insert_split(
     unstored: Numbered,
 ) -> Result<(), sqlx::Error> {
     for (id, text) in unstored {
-        // They are there already if a commit was stored that seemed to have failed.
+        // The entries exist if a commit that seemed to have failed was stored.
         let insert = sqlx::query("INSERT OR IGNORE INTO words (id, text) VALUES (?, ?)").bind(id).bind(text);
         insert.execute(&mut *connection).await?;
     }
@@ -95,7 +97,7 @@ async fn insert_split(
     Ok(())
 }
 
-/// Commits the rows of a copy, with the bounds of the log that they come from.
+/// Commits the rows of a copy, with the bounds of the source log.
 pub(super) async fn end_copy(
     connection: &mut SqliteConnection,
     bounds: Bounds,
@@ -110,7 +112,7 @@ pub(super) async fn end_copy(
     Ok(())
 }
 
-/// How many of `rows` rows go into the next INSERT.
+/// Returns how many of `rows` rows go into the next INSERT.
 fn insert_rows(rows: usize) -> usize {
     if rows < INSERT_ROWS_LARGE { rows.min(INSERT_ROWS) } else { INSERT_ROWS_LARGE }
 }
@@ -148,15 +150,15 @@ fn bind(arguments: &mut SqliteArguments, change: &Change, text: SplitText) -> Re
 /// A page of `Store::page`.
 pub(super) struct Page {
     pub states: Vec<Change>,
-    /// A revision whose row should be there.
+    /// The revision of a missing row.
     pub missing: Option<Revision>,
 }
 
-/// The states at a revision, `Store::page`.
+/// Implements `Store::page`: reads the states at a revision.
 ///
-/// History costs no reading of rows. Up to `swept` the log holds hardly anything but states, so its
-/// rows are walked. After it every revision has a row. What the index of replaced revisions does
-/// not name is a state there, or a deletion.
+/// No rows of history are read. Up to `swept` the log contains almost only states, so its rows are
+/// walked. After it every revision has a row, and one that the index of replaced revisions does not
+/// name is a state, or a deletion.
 pub(super) async fn page(
     connection: &mut SqliteConnection,
     at: Revision,
@@ -164,7 +166,7 @@ pub(super) async fn page(
     limit: usize,
     interned: &RwLock<InternedEntries>,
 ) -> Result<Page, sqlx::Error> {
-    // One moment: compaction may go on meanwhile.
+    // A single snapshot, because compaction may run meanwhile.
     sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
     let (bounds, swept) = bounds(connection).await?;
     let at = at.min(bounds.last);
@@ -178,7 +180,7 @@ pub(super) async fn page(
         let span = Span { after, through: at.min(Revision(after.0.saturating_add(length as i64))) };
         let mut left = left(connection, at, span).await?;
         let wanted = limit - page.states.len();
-        // What is beyond the page is the beginning of the next one.
+        // Revisions beyond the page start the next one.
         after = if left.len() > wanted { left[wanted - 1] } else { span.through };
         left.truncate(wanted);
         let found = rows(connection, &left, interned).await?;
@@ -194,10 +196,10 @@ pub(super) async fn page(
     Ok(page)
 }
 
-/// Revisions that are looked at in one step. The answer names each that was replaced.
+/// The maximum number of revisions per step. The result names each that was replaced.
 const LEFT_SPAN_MAX: usize = 64 * 1024;
 
-/// The states at a revision in a part of the log of which rows may be gone.
+/// Reads the states at a revision in a part of the log in which rows may have been removed.
 async fn walked(
     connection: &mut SqliteConnection,
     at: Revision,
@@ -221,12 +223,12 @@ async fn walked(
     read::changes(asked.fetch(connection), interned).await
 }
 
-/// The revisions of a part of the log that nothing up to `at` has replaced. It reads the index
-/// alone.
+/// Returns the revisions of a part of the log that were not replaced up to `at`. Reads only the
+/// index.
 async fn left(connection: &mut SqliteConnection, at: Revision, span: Span) -> Result<Vec<Revision>, sqlx::Error> {
-    // One text instead of a row for each: a row costs several times as much as looking it up.
-    // Of two lower bounds SQLite takes the first one to enter the index, and the other one is there
-    // because the index has no other entries.
+    // A single text instead of one row per revision, which would cost several times as much. Of two
+    // lower bounds SQLite uses the first one to enter the index; the second one is there because
+    // the index is partial.
     let replaced: Option<String> = sqlx::query_scalar(
         "SELECT group_concat(previous) FROM changes
          WHERE previous > ?1 AND previous > 0 AND previous <= ?2 AND revision <= ?3",
@@ -278,7 +280,7 @@ pub(super) async fn changes(
     read::changes(asked.fetch(connection), interned).await
 }
 
-/// `Store::history` of a kind. The caller makes sure that the replaced rows still exist.
+/// Implements `Store::history` of a kind. The caller makes sure that the replaced rows still exist.
 pub(super) async fn kind_history(
     connection: &mut SqliteConnection,
     resource: GroupResource,
@@ -315,7 +317,7 @@ pub(super) async fn rows(
     read::changes(asked.fetch(connection), interned).await
 }
 
-/// The revision and the time of the first row at or after `revision`.
+/// Returns the revision and the time of the first row at or after `revision`.
 pub(super) async fn row_from(
     connection: &mut SqliteConnection,
     revision: Revision,
@@ -328,7 +330,7 @@ pub(super) async fn row_from(
     Ok(row.map(|(revision, time_ms)| (Revision(revision), time_ms)))
 }
 
-/// The bounds of the log, and the revision up to which compaction has looked at it.
+/// Returns the bounds of the log, and the revision up to which compaction has examined it.
 pub(super) async fn bounds(connection: &mut SqliteConnection) -> Result<(Bounds, Revision), sqlx::Error> {
     // The newest row may be compacted itself if it is a deletion.
     let (last, compacted, swept): (i64, i64, i64) = sqlx::query_as(
@@ -344,15 +346,15 @@ pub(super) async fn set_compacted(connection: &mut SqliteConnection, through: Re
     Ok(())
 }
 
-/// Removes, in one transaction, what the changes of a part of the log have replaced.
+/// Removes the rows that the changes of a part of the log have replaced, in one transaction.
 pub(super) async fn sweep(
     connection: &mut SqliteConnection,
     after: Revision,
     through: Revision,
 ) -> Result<(), sqlx::Error> {
     begin(connection).await?;
-    // A row is superseded when another one replaces it, so the replacements lead to it. A deletion
-    // replaces the last state and is no state itself.
+    // The changes in the range refer to the rows that they superseded. A deletion supersedes the
+    // last state and is no state itself.
     sqlx::query(
         "DELETE FROM changes WHERE revision IN (
              SELECT previous FROM changes WHERE revision > ?1 AND revision <= ?2 AND previous > 0
@@ -368,12 +370,12 @@ pub(super) async fn sweep(
     Ok(())
 }
 
-/// Removes everything but the states.
+/// Removes all rows but the states.
 pub(super) const REMOVE_HISTORY: &str = "DELETE FROM changes WHERE operation = 'delete' OR revision IN
      (SELECT previous FROM changes WHERE previous > 0)";
 
-/// Removes everything but the states, and has the log end with `to`, in one transaction. With the
-/// bound beyond the last row, the end of the log is the bound.
+/// Removes all rows but the states, and makes `to` the end of the log, in one transaction. With the
+/// compaction bound beyond the last row, the bound is the end of the log.
 pub(super) async fn bump_revision(connection: &mut SqliteConnection, to: Revision) -> Result<(), sqlx::Error> {
     begin(connection).await?;
     sqlx::raw_sql(REMOVE_HISTORY).execute(&mut *connection).await?;
@@ -382,7 +384,7 @@ pub(super) async fn bump_revision(connection: &mut SqliteConnection, to: Revisio
     Ok(())
 }
 
-/// The size of the file, without the WAL.
+/// Returns the size of the file, without the WAL.
 pub(super) async fn size(connection: &mut SqliteConnection) -> Result<Size, sqlx::Error> {
     let (bytes, free): (i64, i64) = sqlx::query_as(
         "SELECT page_count * page_size, freelist_count * page_size
@@ -393,39 +395,40 @@ pub(super) async fn size(connection: &mut SqliteConnection) -> Result<Size, sqlx
     Ok(Size { bytes: bytes.unsigned_abs(), free: Some(free.unsigned_abs()), wal: None })
 }
 
-/// Makes a page durable that holds only the marker, which stays as it is.
+/// Makes a page durable that contains only the marker, with an unchanged value.
 pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     let mark = mark(connection).await?;
     set_mark(connection, mark).await
 }
 
-/// `Store::mark`.
+/// Implements `Store::mark`.
 pub(super) async fn mark(connection: &mut SqliteConnection) -> Result<i32, sqlx::Error> {
     sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await
 }
 
-/// `Store::set_mark`. A version without markers writes 1 here, at its start and now and then.
+/// Implements `Store::set_mark`. A version without markers writes 1 here, at its start and
+/// occasionally.
 pub(super) async fn set_mark(connection: &mut SqliteConnection, mark: i32) -> Result<(), sqlx::Error> {
     sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {mark}"))).execute(connection).await?;
     Ok(())
 }
 
-/// Moves everything into the database file and empties the WAL. False if a reader is in the way.
+/// Moves the WAL into the database file and truncates it. Returns false if a reader prevents it.
 pub(super) async fn truncate(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
     let (busy, _pages, _moved): (i64, i64, i64) =
         sqlx::query_as("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(connection).await?;
     Ok(busy == 0)
 }
 
-/// What a checkpoint has left, in bytes.
+/// The WAL after a checkpoint, in bytes.
 pub(super) struct Checkpointed {
     /// The length of the WAL.
     pub wal: i64,
-    /// The part of it that is not in the file yet.
+    /// The part that is not in the file yet.
     pub not_moved: i64,
 }
 
-/// Moves as many pages as it can without waiting.
+/// Moves as many pages as possible without waiting.
 pub(super) async fn checkpoint(connection: &mut SqliteConnection) -> Result<Checkpointed, sqlx::Error> {
     let (_busy, pages, moved): (i64, i64, i64) =
         sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
@@ -456,7 +459,7 @@ mod tests {
         connection
     }
 
-    /// An object that all managers have written at the same time.
+    /// Returns the creation of an object with one manager.
     fn create(revision: i64, name: &str) -> Change {
         let time = "2026-11-24T08:00:00Z";
         let text = format!(r#"{{"metadata":{{"managedFields":[{{"manager":"m","time":"{time}"}}],"name":"{name}"}}}}"#);
@@ -480,7 +483,7 @@ mod tests {
         assert!(twice.is_err());
         sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
         append(&mut connection, &[create(2, "b")], &interned).await.unwrap();
-        // The same entries again, of a commit that was stored and seemed to have failed.
+        // The same entries again, as after a commit that was stored but seemed to have failed.
         lock(&interned).mark_unstored();
         append(&mut connection, &[create(3, "c")], &interned).await.unwrap();
         let is_split: Vec<bool> = sqlx::query_scalar("SELECT managers IS NOT NULL FROM changes ORDER BY revision")
@@ -503,19 +506,19 @@ mod tests {
         sqlx::raw_sql("BEGIN; SELECT count(*) FROM numbers").execute(&mut reader).await.unwrap();
         sqlx::raw_sql("INSERT INTO numbers VALUES (1)").execute(&mut writer).await.unwrap();
         let held = checkpoint(&mut writer).await.unwrap();
-        // One page of 4096 bytes was changed since the reader began.
+        // One page of 4096 bytes was changed since the reader started.
         assert!(held.not_moved == 4096 && held.wal % 4096 == 0 && held.wal > 4096, "{}", held.wal);
         sqlx::raw_sql("COMMIT").execute(&mut reader).await.unwrap();
         assert_eq!(checkpoint(&mut writer).await.unwrap().not_moved, 0);
     }
 
-    /// A page late in the log costs what an early one does: it does not walk the index up to there.
-    /// What SQLite does is counted in steps of its virtual machine.
+    /// A late page must not walk the index from its start. The cost is counted in instructions of
+    /// SQLite's virtual machine.
     #[tokio::test]
     async fn a_late_page_costs_as_much_as_an_early_one() {
         const ROWS: i64 = 20_000;
         let mut connection = empty().await;
-        // One object that was updated all the time.
+        // A single object that was updated continuously.
         let filled = sqlx::query(
             "INSERT INTO changes
              WITH RECURSIVE rows (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM rows WHERE number < ?)

@@ -1,5 +1,4 @@
-//! Creates a view per kind for people who read the database with SQL. A view whose definition has
-//! changed is created again.
+//! Creates a view per kind for SQL users. A view with a changed definition is created again.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,8 @@ use sqlx::sqlite::SqliteConnection;
 use crate::Table;
 use ballast_k8s::JsonColumn;
 
-/// Makes the views exactly those of `tables`, in one transaction. Does nothing if they are.
+/// Replaces the views by those of `tables`, in one transaction. Does nothing if they are up to
+/// date.
 pub(super) async fn create(connection: &mut SqliteConnection, tables: &[Table]) -> Result<(), sqlx::Error> {
     let there: Vec<(String, String)> =
         sqlx::query_as("SELECT name, sql FROM sqlite_schema WHERE type = 'view'").fetch_all(&mut *connection).await?;
@@ -25,7 +25,7 @@ pub(super) async fn create(connection: &mut SqliteConnection, tables: &[Table]) 
     Ok(())
 }
 
-/// The definition in the form in which SQLite keeps it, so that the two can be compared.
+/// Returns the definition in the form in which SQLite stores it, so that the two can be compared.
 fn definition(table: &Table) -> String {
     let columns: String = table
         .columns
@@ -46,7 +46,8 @@ WHERE kind = {kind} AND operation <> 'delete' AND NOT EXISTS (
     )
 }
 
-/// The value in the column `object` or, with `Named` and `Condition`, in its items.
+/// Returns the SQL expression of the value, either in the column `object` or, with `Named` and
+/// `Condition`, in its items.
 fn expression(value: &JsonColumn) -> String {
     match value {
         JsonColumn::Field(members) => format!("object ->> {}", path(members)),
@@ -66,7 +67,7 @@ fn expression(value: &JsonColumn) -> String {
     }
 }
 
-/// A path in SQLite's dialect, as a text of SQL: `'$.metadata.labels."a.b/c"'`.
+/// Returns a path in SQLite's dialect as an SQL literal: `'$.metadata.labels."a.b/c"'`.
 fn path(members: &[&str]) -> String {
     let mut path = String::from("$");
     for member in members {

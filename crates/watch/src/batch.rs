@@ -1,6 +1,6 @@
-//! Plans one transaction: which writes are accepted, their revisions, and the view that results.
+//! Plans one transaction: the accepted writes, their revisions, and the resulting view.
 //!
-//! It is pure. Nothing takes effect until the store has committed the changes.
+//! Planning is pure. Nothing takes effect until the store has committed the changes.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ impl Batch {
         Batch { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms, hook }
     }
 
-    /// Adds the writes of one call. Returns the outcome of each, if the transaction succeeds.
+    /// Adds the writes of one call. Returns the outcome of each, provided that the transaction
+    /// succeeds.
     pub fn add(&mut self, writes: &[Write], atomicity: Atomicity) -> Vec<WriteOutcome> {
         // Views share their structure, so this copy is cheap.
         let (before, length) = (self.view.clone(), self.changes.len());
@@ -50,7 +51,7 @@ impl Batch {
         outcomes
     }
 
-    /// Adds what has to change with the accepted writes. Nothing is added afterwards.
+    /// Adds the writes of the commit hooks. No write is added afterwards.
     pub fn close(&mut self) {
         let Some(mut hook) = self.hook.take() else { return };
         for write in hook.finish(&self.view) {
@@ -91,7 +92,7 @@ impl Batch {
     }
 }
 
-/// The state that the write replaces, or why it is not the expected one.
+/// Returns the state that the write replaces, or the reason why it is not the expected one.
 fn check(expect: Expect, state: Option<Arc<Object>>) -> Result<Option<Arc<Object>>, Rejected> {
     match (expect, state) {
         (Expect::Absent, None) => Ok(None),

@@ -28,21 +28,22 @@ struct Shared {
     past: RwLock<Windows>,
     /// The revision of the newest view, sent after the view and its events are in place.
     tip: watch::Sender<Revision>,
-    /// Only for events that the windows have forgotten. The task of the log owns it.
+    /// The store, used only for events that the windows have forgotten. Owned by the task of the
+    /// log.
     store: Weak<dyn Store>,
     freshness: Freshness,
     pack_queue: PackQueue,
     limits: Limits,
-    /// The last history that was lost, and that this process has lifted the log beyond.
+    /// The last lost history that this process has bumped the log beyond.
     loss: watch::Sender<Option<HistoryLoss>>,
-    /// What this process has last said about the length of the past, as the one that compacts.
+    /// The last length of the history that this process has announced while it was compacting.
     past_length: watch::Sender<Option<HistoryLength>>,
-    /// What other crates keep with the cache, one of each type.
+    /// Values that other crates attach to the cache, one of each type.
     companions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Cache {
-    /// A cache at `view` that remembers no event up to `start`.
+    /// Creates a cache at `view` that remembers no event up to `start`.
     pub(super) fn new(
         view: View,
         start: Revision,
@@ -61,8 +62,9 @@ impl Cache {
         Cache { shared: Arc::new(shared) }
     }
 
-    /// What another crate keeps with this cache: one value of each type, for all who share the
-    /// cache. The first call makes it. It must not hold the cache, which would then never end.
+    /// Returns the value of type `T` that another crate attaches to this cache, shared by all
+    /// clones. The first call creates it. It must not own the cache, which would then never be
+    /// dropped.
     pub fn companion<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         // A panic in `make` has added nothing.
         let mut companions = self.shared.companions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,8 +72,8 @@ impl Cache {
         Arc::clone(kept).downcast::<T>().expect("it is kept by its type")
     }
 
-    /// The events of these kinds after one revision up to another, oldest first. A view that was
-    /// read before has all its events here, until the windows forget them.
+    /// Returns the events of these kinds after one revision up to another, oldest first. All events
+    /// of a view that was read before are available, until the windows forget them.
     pub fn events(
         &self,
         kinds: &[GroupResource],
@@ -87,13 +89,13 @@ impl Cache {
         }
     }
 
-    /// The newest state that this process knows. In the process that leads it contains every
-    /// acknowledged write; in others, wait with `fresh` first.
+    /// Returns the newest state that this process knows. In the leader it contains every
+    /// acknowledged write; in other processes, wait with `fresh` first.
     pub fn view(&self) -> Arc<View> {
         self.shared.newest.load_full()
     }
 
-    /// The exact state at a past revision, as long as the windows reach back to it. For a future
+    /// Returns the exact state at a past revision, as far back as the windows reach. For a future
     /// revision it is the newest state; wait with `reached` first.
     pub fn view_at(&self, revision: Revision) -> Result<Arc<View>, Expired> {
         let newest = self.view();
@@ -113,7 +115,7 @@ impl Cache {
             let undo = past.between(&Interest::All, revision, later.revision);
             (later, undo)
         };
-        // Outside the lock: it may take long, and other readers and the writer need the lock.
+        // Outside the lock: this may take long, and other readers and the writer need the lock.
         let mut view = View::clone(&later);
         undo.iter().rev().for_each(|event| view.undo(event));
         view.revision = revision;
@@ -126,7 +128,7 @@ impl Cache {
     /// Resolves when the newest view is at this revision or later.
     pub async fn reached(&self, revision: Revision) {
         let mut tip = self.shared.tip.subscribe();
-        // It cannot fail: the sender lives in the cache.
+        // Cannot fail: the sender lives in the cache.
         let _ = tip.wait_for(|&tip| tip >= revision).await;
     }
 
@@ -168,7 +170,7 @@ impl Cache {
         woken
     }
 
-    /// Announces the revision of the newest view.
+    /// Returns a channel with the revision of the newest view.
     pub(super) fn tip(&self) -> watch::Receiver<Revision> {
         self.shared.tip.subscribe()
     }
@@ -182,8 +184,8 @@ impl Cache {
         drop(forgotten);
     }
 
-    /// Goes on from a state whose events are not known. Every subscriber with an earlier position
-    /// gets `Expired`.
+    /// Continues from a state without knowing the events that led to it. Every subscriber with an
+    /// earlier position gets `Expired`.
     pub(super) fn begin_anew(&self, view: View) {
         let (revision, view) = (view.revision, Arc::new(view));
         let gone = {
@@ -196,8 +198,8 @@ impl Cache {
         drop(gone);
     }
 
-    /// Forgets events that have become too old. Without this, a kind without writes would keep its
-    /// old events.
+    /// Forgets events that have become too old. Without this call, a kind without writes would keep
+    /// its old events.
     pub(super) fn forget(&self, now_ms: i64) {
         let forgotten = self.write().trim(now_ms, &self.shared.limits);
         drop(forgotten);
@@ -211,12 +213,13 @@ impl Cache {
         &self.shared.freshness
     }
 
-    /// The store; `None` once the task of the log has ended.
+    /// Returns the store; `None` once the task of the log has ended.
     pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.store.upgrade()
     }
 
-    /// The last history that was lost, once this process has lifted the log beyond it.
+    /// Returns a channel with the last lost history, once this process has bumped the log beyond
+    /// it.
     pub fn loss(&self) -> watch::Receiver<Option<HistoryLoss>> {
         self.shared.loss.subscribe()
     }
@@ -225,7 +228,8 @@ impl Cache {
         self.shared.loss.send_replace(Some(loss));
     }
 
-    /// The length of the past, once a quota has begun or ceased to cut it short here.
+    /// Returns a channel with the length of the history, once a quota starts or stops limiting it
+    /// in this process.
     pub fn past_length(&self) -> watch::Receiver<Option<HistoryLength>> {
         self.shared.past_length.subscribe()
     }
@@ -264,7 +268,7 @@ mod tests {
     const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
     const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
-    /// Counts how often it wakes.
+    /// A counter of wake-ups.
     #[derive(Default)]
     struct Wakes(AtomicUsize);
 

@@ -1,10 +1,10 @@
 //! Reads events that the windows have forgotten from the log, page by page, until the window has
 //! the rest. A watch resumes this way after a long absence or a restart.
 //!
-//! *Invariants.* A backlog gives the events that a subscriber would have given, and none that is
-//! not in the view yet. It holds one page, whose size the limits set. Pages are read over a
-//! connection of their own, so commits do not wait for them. Dropping the future of `next` loses no
-//! event, because the page that is being read is kept.
+//! *Invariants.* A catch-up read returns the same events as a subscriber, and none that is not in
+//! the view yet. It holds one page of limited size. Pages are read over a separate connection, so
+//! commits do not wait for them. Dropping the future of `next` loses no event, because the page
+//! that is being read is kept.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct CatchUpRead {
 struct Pages {
     cache: Cache,
     of: HistoryOf,
-    /// All rows of the kind or key up to this revision were given.
+    /// The revision up to which all rows of the kind or key were returned.
     position: Revision,
     /// Rows of the next page, derived from the size of the last one.
     rows: usize,
@@ -39,7 +39,7 @@ struct Reading {
     page: JoinHandle<Result<Vec<Replacement>, store::Error>>,
 }
 
-/// Why a catch-up read cannot go on.
+/// The reason why a catch-up read cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum CatchUpError {
     #[error(transparent)]
@@ -48,11 +48,12 @@ pub enum CatchUpError {
     Unreadable(#[source] store::Error),
 }
 
-/// Rows of the first page, when their size is unknown.
+/// Rows of the first page, while their size is unknown.
 pub(super) const ROWS_AT_FIRST: usize = 32;
 
 impl Cache {
-    /// The events of a kind or a key after a revision that the window of the kind has forgotten.
+    /// Reads the events of a kind or a key after a revision that the window of the kind has
+    /// forgotten.
     pub fn catch_up_read(&self, of: HistoryOf, after: Revision) -> CatchUpRead {
         CatchUpRead::new(self.clone(), of, after)
     }
@@ -63,17 +64,18 @@ impl CatchUpRead {
         CatchUpRead { pages: Pages::new(cache, of, after) }
     }
 
-    /// All events of the kind or key up to this revision were given.
+    /// Returns the revision up to which all events of the kind or key were returned.
     pub fn position(&self) -> Revision {
         self.pages.position
     }
 
-    /// A subscriber that continues from `position`; `None` until the window reaches back to it.
+    /// Returns a subscriber that continues from `position`; `None` until the window reaches back to
+    /// it.
     pub fn join(&self) -> Option<Subscriber> {
         self.pages.cache.subscribe_coalesced(self.pages.of.resource(), self.pages.position).ok()
     }
 
-    /// The events of the next page, oldest first. The page may be empty.
+    /// Returns the events of the next page, oldest first. The page may be empty.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, CatchUpError> {
         let newest = self.pages.cache.view().revision;
         let page = self.pages.next(newest).await?;
@@ -86,7 +88,7 @@ impl Pages {
         Pages { cache, of, position: after, rows: ROWS_AT_FIRST, reading: None }
     }
 
-    /// The rows of the next page up to a revision, oldest first. The page may be empty.
+    /// Returns the rows of the next page up to a revision, oldest first. The page may be empty.
     async fn next(&mut self, through: Revision) -> Result<Vec<Replacement>, CatchUpError> {
         if self.reading.is_none() {
             self.reading = Some(self.read(through));
@@ -110,7 +112,8 @@ impl Pages {
         Ok(page)
     }
 
-    /// Runs in its own task, because dropping a query halfway would cost its connection.
+    /// Starts to read a page, in a separate task, because dropping a query halfway would cost its
+    /// connection.
     fn read(&self, through: Revision) -> Reading {
         let revisions = i64::try_from(self.cache.limits().catch_up_revisions_max).unwrap_or(i64::MAX);
         let end = Revision(self.position.0.saturating_add(revisions));
@@ -126,14 +129,14 @@ impl Pages {
     }
 }
 
-/// How many rows the next page should have, after one of so many rows and bytes. `None`: an empty
-/// page says nothing about the size of the next.
+/// Returns the number of rows for the next page, after one with `rows` rows of `bytes` bytes.
+/// `None` if the page was empty, and so gives no estimate.
 pub(super) fn rows_that_fit(limits: &Limits, rows: usize, bytes: usize) -> Option<usize> {
     let fitting = (rows * limits.catch_up_page_bytes).checked_div(bytes)?;
     Some(fitting.clamp(1, limits.catch_up_rows_max))
 }
 
-/// The error of a read after the task of the log has ended.
+/// Returns the error of a read after the task of the log has ended.
 pub(super) fn stopped() -> store::Error {
     unreadable(Arc::new(io::Error::other("the writer has stopped")))
 }

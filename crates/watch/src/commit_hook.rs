@@ -1,9 +1,9 @@
-//! Hooks of the writer: what has to change in the same transaction as what is written, such as the
-//! usage that a quota reports.
+//! Hooks of the writer: changes that must be in the same transaction as a write, such as the usage
+//! that a quota reports.
 //!
-//! The writer knows no kinds, so another room supplies the hook. A hook sees the writes of one
-//! transaction in their order, can refuse a write, and at the end adds writes of its own. So what
-//! it maintains is exact at every revision, and two writers cannot both take the last of a quota.
+//! The writer knows no kinds, so other crates supply the hooks. A hook sees the writes of one
+//! transaction in their order, can refuse a write, and finally adds writes of its own. So its data
+//! is exact at every revision, and two writers cannot both use the rest of a quota.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use ballast_k8s::{GroupResource, MemberPath, Object, Status};
 use super::View;
 use super::write::Write;
 
-/// Makes the hook of each transaction. It runs in the writer, so it must be quick where it has
-/// nothing to do.
+/// Creates the hook of each transaction. Runs in the writer, so it must be fast if it has nothing
+/// to do.
 pub trait CommitHookFactory: Send + Sync + 'static {
     fn begin(&self) -> Box<dyn CommitHook>;
 
-    /// The members of the status of this kind that only hooks write. What a client writes there is
-    /// ignored.
+    /// Returns the members of the status of this kind that only hooks write. Values from clients
+    /// are ignored.
     fn owned_members(&self, resource: GroupResource) -> &'static [MemberPath];
 }
 
 /// The hook of one transaction.
 pub trait CommitHook: Send + Sync {
-    /// The next write: `before` becomes `after`, where `None` is an absent object. `view` is the
-    /// state before it. A refusal leaves the hook as it was.
+    /// Handles the next write, which replaces `before` by `after`, where `None` is an absent
+    /// object. `view` is the state before the write. A refusal leaves the hook unchanged.
     fn on_write(
         &mut self,
         view: &View,
@@ -33,16 +33,16 @@ pub trait CommitHook: Send + Sync {
         after: Option<&Arc<Object>>,
     ) -> Result<(), Status>;
 
-    /// A copy of the hook, to go back to if the next writes are undone.
+    /// Returns a copy of the hook, to be restored if the next writes are undone.
     fn savepoint(&self) -> Box<dyn CommitHook>;
 
-    /// What the hook writes, in this order. `view` has all writes before. Hooks do not see the
-    /// writes of hooks.
+    /// Returns the writes of the hook, in order. `view` includes all earlier writes. Hooks do not
+    /// see the writes of other hooks.
     fn finish(&mut self, view: &View) -> Vec<Write>;
 }
 
 /// Several hooks, one after another. Only the first one may refuse writes, because the others would
-/// have noted a write that a later one refuses.
+/// have recorded a write that a later one refuses.
 pub struct CommitHooks(pub Vec<Arc<dyn CommitHookFactory>>);
 
 impl CommitHookFactory for CommitHooks {

@@ -1,6 +1,6 @@
 //! Removes old changes from the log, by age, by number and by bytes. The number grows with the
 //! number of objects, so that a large fleet has as long a history as a small one. The bytes have a
-//! quota, so that no client fills the disk by writing large objects: it is looked at more often.
+//! quota, which is checked more often, so that no client fills the disk by writing large objects.
 //! Waiting writes run between two steps. Only the leader compacts; every process removes old events
 //! from its windows.
 
@@ -21,12 +21,12 @@ use super::history_bytes::HistoryBytes;
 use super::past_packing::PastPacking;
 use super::{Cache, Limits, View};
 
-/// The time between two looks at the bytes of history.
+/// The interval of the quota checks.
 const QUOTA_EVERY: Duration = Duration::from_secs(5);
-/// The part of the quota, in percent, from which on the log says that it is nearly full.
+/// The percentage of the quota from which on a warning is logged.
 const NEARLY_FULL_PERCENT: u64 = 80;
 
-/// Runs for as long as it is polled.
+/// Runs while it is polled.
 pub(super) async fn run(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -44,7 +44,7 @@ pub(super) async fn run(
         tokio::time::sleep(limits.compaction_every.min(QUOTA_EVERY)).await;
         let is_leader = held.borrow().is_some();
         if !is_leader {
-            // Another one writes meanwhile, and the count begins again.
+            // Another process writes meanwhile, so the count starts over.
             bytes = HistoryBytes::new(limits.log_bytes_max);
         } else if let Err(error) = bytes.count(&*store, cache.view().revision).await {
             tracing::warn!(error = telemetry::with_causes(&error), "failed to count the bytes of the log");
@@ -107,20 +107,21 @@ fn tell(past: &HistoryLength) {
     }
 }
 
-/// How much history the log has.
+/// The history of the log after a compaction.
 #[derive(Debug, PartialEq, Eq)]
 struct History {
-    /// The time since the oldest change that is there for sure; zero if none is.
+    /// The time since the oldest change that is certainly available; zero if none is.
     length: Duration,
-    /// The flag that bounded it this time, if it was not their age.
+    /// The flag that limited the history in this compaction, if it was not its age.
     cut_short_by: Option<&'static str>,
-    /// Changes are missing that `--history` would keep.
+    /// Whether changes are missing that `--history` would keep.
     is_short: bool,
 }
 
 impl History {
-    /// The flag that the past is shorter by. What a quota has cut short stays short until its age
-    /// is that of `--history`, however much the quota has room in between.
+    /// Returns the flag that limits the history. A history that a quota has cut short counts as
+    /// such until it is as old as `--history` again, even if the quota has free capacity in
+    /// between.
     fn cut_short_after(&self, before: Option<&'static str>) -> Option<&'static str> {
         self.cut_short_by.or(before.filter(|_| self.is_short))
     }
@@ -138,7 +139,7 @@ async fn compact(
     let objects = newest.kinds().into_iter().map(|kind| newest.count(kind, None)).sum();
     let rows_max = i64::try_from(limits.log_rows(objects)).unwrap_or(i64::MAX);
     let by_count = Revision(newest.revision.0.saturating_sub(rows_max).max(0));
-    // Another one may have compacted since the bytes were counted.
+    // Another process may have compacted since the bytes were counted.
     let by_bytes = bytes.through().min(newest.revision);
     let through = by_age.max(by_count).max(by_bytes);
     while store.compact(through, limits.compaction_rows_max).await? {
@@ -161,7 +162,7 @@ mod tests {
     use ballast_k8s::{GroupResource, Key};
     use ballast_store::{Change, MemoryStore, Operation};
 
-    /// A log with a change in each second.
+    /// Creates a log with one change per second.
     async fn log(changes: i64) -> MemoryStore {
         let store = MemoryStore::new();
         let key = Key::cluster(GroupResource::new("clusters.cluster.karmada.io"), "member");
@@ -208,7 +209,7 @@ mod tests {
         }
     }
 
-    /// A quota that is just met cuts something off now and then, and is told once.
+    /// A quota that is just met removes changes occasionally, and is reported once.
     #[tokio::test]
     async fn li13_the_past_is_short_until_it_is_as_long_as_was_asked_for() {
         let limits = Limits {

@@ -1,12 +1,12 @@
 //! Synthesises the events between two views, for subscribers that fell behind.
 //!
 //! *Invariant:* applying the events to the first view gives the second. An object that was changed
-//! several times is one event, and one that was created and deleted in between is none.
+//! several times has one event, and one that was created and deleted in between has none.
 //!
 //! A difference is computed in steps, because there may be a million changes. `OrdMap::diff`
 //! borrows both maps, so it could not pause between two steps, and it compares whole objects where
-//! a pointer is enough. So `next` walks both views side by side, from where the last step ended. An
-//! object that both views share costs some nanoseconds, and a kind that both share costs nothing.
+//! a pointer is enough. So `next` walks both views in parallel, from the end of the last step. An
+//! object that both views share costs some nanoseconds, and a shared kind costs nothing.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -16,18 +16,18 @@ use super::View;
 use super::window::{Event, EventKind};
 use ballast_k8s::{Key, Object};
 
-/// The most objects that one step compares, changed or not: about a millisecond.
+/// The maximum number of objects that one step compares, changed or not: about a millisecond.
 const LOOKED_AT_MAX: usize = 1 << 15;
 
-/// The changes from one view to another. It holds both views, and so every object that was replaced
-/// in between, until it is dropped.
+/// The changes from one view to another. Holds both views, and so every object that was replaced in
+/// between, until it is dropped.
 pub struct Difference {
     base: View,
     newest: View,
-    /// For each kind that is left, the key after which the comparison continues. The first kind is
-    /// the present one.
+    /// For each remaining kind, the key after which the comparison continues. The first kind is the
+    /// current one.
     places: VecDeque<Key>,
-    /// The objects that were found to be changed.
+    /// The number of changed objects found so far.
     changed: usize,
 }
 
@@ -41,22 +41,22 @@ impl Difference {
         Difference { base, newest, places, changed: 0 }
     }
 
-    /// The second view.
+    /// Returns the second view.
     pub fn newest(&self) -> &View {
         &self.newest
     }
 
-    /// How many objects were found to be changed so far.
+    /// Returns the number of changed objects found so far.
     pub fn changed(&self) -> usize {
         self.changed
     }
 
-    /// The events of at most `most` further objects, by kind and in key order. A step may have
-    /// none. `None` after the last step.
+    /// Returns the events of at most `most` further objects, by kind and in key order. A step may
+    /// return none. `None` after the last step.
     ///
-    /// An event has the revision of its object. For `Deleted` the object is the last state that the
-    /// base had, and the revision is the latest that the deletion can have. One that was deleted
-    /// and created again has an event for each.
+    /// An event has the revision of its object. For `Deleted` the object is its last state in the
+    /// base, and the revision is the latest possible one of the deletion. An object that was
+    /// deleted and created again has an event for each.
     pub fn next(&mut self, most: usize) -> Option<Vec<Arc<Event>>> {
         let place = self.places.pop_front()?;
         let mut events = Vec::new();
@@ -100,7 +100,7 @@ impl Difference {
         None
     }
 
-    /// The events that lead from one state of an object to another.
+    /// Returns the events that lead from one state of an object to another.
     fn between(&self, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) -> [Option<Event>; 2] {
         let (mut gone, mut there) = (None, None);
         let is_another = |(before, after): (&Arc<Object>, &Arc<Object>)| before.created != after.created;
@@ -119,7 +119,7 @@ impl Difference {
     }
 }
 
-/// In key order. Shared objects are equal without a look at their keys.
+/// Compares in key order. Shared objects are equal without comparing their keys.
 fn compare(one: &Arc<Object>, other: &Arc<Object>) -> Ordering {
     if Arc::ptr_eq(one, other) {
         return Ordering::Equal;
@@ -144,7 +144,7 @@ mod tests {
         GroupResource::new("works.work.karmada.io"),
     ];
 
-    /// What a subscriber knows from events: the revision of each object, and of its creation.
+    /// The knowledge of a subscriber from events: the revision of each object, and of its creation.
     #[derive(Clone, Debug, Default, PartialEq)]
     struct Known(BTreeMap<Key, (Revision, Revision)>);
 
@@ -154,7 +154,7 @@ mod tests {
             Known(all.map(|object| (object.key.clone(), (object.revision, object.created))).collect())
         }
 
-        /// Holds each event to the rules of events.
+        /// Applies an event and checks its invariants.
         fn notice(&mut self, event: &Event) {
             let (object, before) = (&event.object, event.previous.as_deref());
             let said = before.map(|before| (before.revision, before.created));
@@ -181,7 +181,7 @@ mod tests {
         Arc::new(object)
     }
 
-    /// The next change of an object: it is created, updated or deleted.
+    /// Returns the next change of an object: a creation, update or deletion.
     fn change(view: &View, key: Key, goes: bool) -> Option<Event> {
         let (revision, previous) = (view.revision.next(), view.get(&key).cloned());
         let created = previous.as_ref().map_or(revision, |previous| previous.created);
@@ -210,13 +210,13 @@ mod tests {
         }
     }
 
-    /// Kind, namespace, name, and whether it goes.
+    /// Generates steps: kind, namespace, name, and whether the object is deleted.
     fn steps(most: usize) -> impl Strategy<Value = Vec<(usize, u8, u8, bool)>> {
         prop::collection::vec((0_usize..3, 0_u8..2, 0_u8..12, prop::bool::weighted(0.3)), 0..most)
     }
 
     proptest! {
-        /// Applying a difference and applying all events agree.
+        /// Applying a difference and applying all events lead to the same state.
         #[test]
         fn the_difference_leads_where_the_events_lead(before in steps(80), since in steps(80), most in 1_usize..9, anew in any::<bool>()) {
             let mut view = View::empty_at(Revision::ZERO);
@@ -234,7 +234,7 @@ mod tests {
             let mut by_difference = by_events.clone();
             apply(&since, &mut view, &mut by_events);
             if anew {
-                // As a follower that fell behind loads it again.
+                // Simulates a follower that fell behind and reloads the state.
                 let mut loaded = View::empty_at(view.revision);
                 for known in KINDS.into_iter().flat_map(|kind| view.list(kind, None)) {
                     loaded.insert(object(known.key.clone(), known.revision, known.created));

@@ -1,12 +1,12 @@
-//! Follows the log: what any process has committed becomes visible in the cache, once and in order.
+//! Follows the log: every committed change becomes visible in the cache, once and in order.
 //!
 //! Every process has a follower. The leader commits on top of it (`leader`), and follows again when
-//! its term is over. The follower publishes only what other processes wrote.
+//! its term ends. The follower publishes only the writes of other processes.
 //!
-//! *Invariants.* The view never goes back. Nothing is published that does not go on from the row
+//! *Invariants.* The view never goes back. A change is published only if it continues from the row
 //! at the revision of the view (`history`). If the database has lost that row, the revision is
-//! marked in the database, the view is not shown any more, and once a leader has lifted the log
-//! beyond the mark, the state is loaded anew: watches end with a 410.
+//! marked in the database, and the view is hidden. Once a leader has bumped the log beyond the
+//! mark, the state is reloaded, and watches end with a 410.
 
 use std::future::Future;
 use std::io;
@@ -24,11 +24,11 @@ use ballast_store::{Change, Error, Losses, Store, Term, Tip};
 use super::history::{HistoryLoss, Kinship, Origin};
 use super::{Cache, Interest, Limits, View, load};
 
-/// Rows of a page. Other tasks run between two pages.
+/// Rows per page. Other tasks run between two pages.
 const PAGE_ROWS: usize = 256;
-/// The log is read after this time even without a notification.
+/// The maximum time between two reads of the log without a notification.
 const QUIET_MAX: Duration = Duration::from_secs(1);
-/// The longest wait for one answer of the store. After it, the connection is closed.
+/// The timeout of a store call. After it, the connection is closed.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// The pause after a failed read of the log.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -41,17 +41,18 @@ pub(super) struct Follower {
     pub time_ms: i64,
     /// The log at the revision of the view.
     pub origin: Origin,
-    /// The timeline of the server when it was last asked.
+    /// The last known timeline of the server.
     timeline: i64,
-    /// What the database has lost of the view.
+    /// The part of the view that the database has lost.
     lost: Option<HistoryLoss>,
 }
 
-/// The pause between two looks at who has reported to a new leader.
+/// The interval in which a new leader checks for reports of other replicas.
 const REPORTS_PAUSE: Duration = Duration::from_millis(50);
 
 impl Follower {
-    /// Loads the state. `make` makes the cache of a view whose windows begin after a revision.
+    /// Loads the state. `make` creates the cache from a view and the revision after which its
+    /// windows start.
     pub async fn load(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -67,7 +68,7 @@ impl Follower {
         Ok(Follower { store, clock, cache, time_ms, origin, timeline, lost: None })
     }
 
-    /// Follows for as long as it is polled. It ends with a fault that waiting does not repair.
+    /// Follows while it is polled. Returns the first error that retrying does not repair.
     pub async fn tail(&mut self) -> Error {
         let mut is_lost = false;
         loop {
@@ -77,7 +78,7 @@ impl Follower {
                         tracing::info!(revision = self.cache.view().revision.0, "the log can be read again");
                     }
                     let news = self.store.news(self.cache.view().revision);
-                    // News, time-out or failure: the next read finds out.
+                    // Regardless of the result, the next read determines the state of the log.
                     let _ = tokio::time::timeout(QUIET_MAX, news).await;
                 }
                 Err(error @ Error::Unavailable { .. }) => {
@@ -86,15 +87,15 @@ impl Follower {
                     }
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
-                // It waits for the next leader, which lifts the log.
+                // The next leader bumps the log.
                 Err(Error::TakenBack { .. }) => tokio::time::sleep(RETRY_PAUSE).await,
                 Err(fault) => return fault,
             }
         }
     }
 
-    /// Publishes everything that was in the log when this was called. If the log has lost changes,
-    /// that is marked, which ends every term but `term`.
+    /// Publishes all changes that were in the log at the time of the call. If the log has lost
+    /// changes, marks the loss, which ends every term but `term`.
     pub async fn catch_up(&mut self, term: Term) -> Result<(), Error> {
         let sent = Instant::now();
         let tip = self.look().await?;
@@ -102,7 +103,8 @@ impl Follower {
         self.follow_on(&tip, term).await?;
         while self.cache.view().revision < bounds.last {
             let known = self.cache.view().revision;
-            // With the row of the view itself, so that what follows is known to go on from it.
+            // Includes the row of the view itself, to verify that the following rows continue from
+            // it.
             let has_own = known > bounds.compacted;
             let after = if has_own { Revision(known.0 - 1) } else { known };
             match answered("failed to read the log", self.store.changes(after, PAGE_ROWS + 1)).await {
@@ -110,13 +112,13 @@ impl Follower {
                     let is_own = !has_own || page.first() == self.origin.row.as_ref();
                     page.drain(..usize::from(has_own && !page.is_empty()));
                     if !is_own || page.is_empty() {
-                        // It has changed since the look.
+                        // The log has changed since the tip was read.
                         let tip = self.look().await?;
                         self.follow_on(&tip, term).await?;
                         return Err(changed_meanwhile());
                     }
                     if let Err(fault) = self.publish(page) {
-                        // Rows of two histories do not fit together.
+                        // Rows of two histories are inconsistent.
                         let before = self.timeline;
                         let tip = self.look().await?;
                         let is_other = tip.timeline != before || self.origin.compare(known, &tip) != Kinship::Same;
@@ -133,7 +135,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The end of the log, and its row at the revision of the view.
+    /// Reads the end of the log, and its row at the revision of the view.
     async fn look(&mut self) -> Result<Tip, Error> {
         let tip = self.store.tip(self.cache.view().revision);
         let tip = answered("failed to ask for the end of the log", tip).await?;
@@ -145,8 +147,8 @@ impl Follower {
         Ok(tip)
     }
 
-    /// Sees to it that the view belongs to the log: loads it anew if the log was compacted or
-    /// lifted beyond it, and marks what was lost.
+    /// Makes sure that the view belongs to the log: reloads it if the log was compacted or bumped
+    /// beyond it, and marks a loss.
     async fn follow_on(&mut self, tip: &Tip, term: Term) -> Result<(), Error> {
         let known = self.cache.view().revision;
         match self.origin.compare(known, tip) {
@@ -168,13 +170,14 @@ impl Follower {
         }
     }
 
-    /// Whether the log still goes on from the view, on the server that the leader has accepted.
+    /// Returns whether the log still continues from the view, on the server that the leader has
+    /// accepted.
     pub fn goes_on(&self, known: Revision, tip: &Tip) -> bool {
         let is_accepted = tip.timeline == self.timeline && tip.marked == Revision::ZERO;
         is_accepted && self.origin.compare(known, tip) == Kinship::Same
     }
 
-    /// Tells once that the database has lost changes, and which.
+    /// Logs once that the database has lost changes, and which ones.
     async fn tell(&mut self, known: Revision, tip: &Tip) -> Result<(), Error> {
         let (after, events) = {
             let past = self.cache.read();
@@ -196,8 +199,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Prepares to lead in a term: catches up, and lifts the log beyond every history that was
-    /// lost. After a loss or a promotion it first waits for what the other replicas have seen.
+    /// Prepares to lead in a term: catches up, and bumps the log beyond every lost history. After a
+    /// loss or a promotion it first waits for the reports of the other replicas.
     pub async fn prepare(&mut self, term: Term) -> Result<(), Error> {
         let (began, mut has_lifted) = (Instant::now(), false);
         loop {
@@ -217,7 +220,8 @@ impl Follower {
             }
             match beyond {
                 Some(beyond) => self.lift(term, &losses, beyond, own).await?,
-                // Clients of a replica that does not report may have seen more than there is.
+                // Clients of a replica that does not report may have seen later revisions than the
+                // log has.
                 None if is_awaited && !has_lifted => {
                     let replicas = losses.awaited;
                     tracing::warn!(replicas, "replicas have not said what they saw before the database failed over");
@@ -229,7 +233,8 @@ impl Follower {
         }
     }
 
-    /// Lifts the log beyond a revision. `own` is what this process has seen of a lost history.
+    /// Bumps the log beyond a revision. `own` is the revision up to which this process has seen a
+    /// lost history.
     async fn lift(&mut self, term: Term, losses: &Losses, beyond: Revision, own: Revision) -> Result<(), Error> {
         let (to, known) = (losses.lift_to(beyond)?, self.cache.view().revision);
         self.store.bump_revision(term, to).await?;
@@ -249,7 +254,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Goes on at the revision that the log was lifted to, from the state before.
+    /// Continues at the revision that the log was bumped to, with the unchanged state.
     async fn begin_at(&mut self, to: Revision) -> Result<(), Error> {
         let tip = answered("failed to ask for the end of the log", self.store.tip(to)).await?;
         if tip.bounds.last == to && tip.bounds.compacted == to && tip.own.is_none() {
@@ -274,13 +279,13 @@ impl Follower {
         Ok(())
     }
 
-    /// The log has been compacted beyond this follower. Watches end with a 410, and a list returns
-    /// the newest state.
+    /// Reloads the state, because the log has been compacted beyond this follower. Watches end with
+    /// a 410, and a list returns the newest state.
     async fn load_anew(&mut self) -> Result<(), Error> {
         let missed = self.cache.view().revision;
         let loaded = load::load(&*self.store, self.cache.limits()).await?;
         if loaded.view.revision <= missed {
-            // It was taken back while it was read.
+            // Changes were lost while the state was read.
             return Err(changed_meanwhile());
         }
         tracing::warn!(missed = missed.0, revision = loaded.view.revision.0, "missed a compacted part of the log");
@@ -292,14 +297,15 @@ impl Follower {
     }
 }
 
-/// Bounds the wait for an answer of the store.
+/// Bounds the wait for a result of the store.
 async fn answered<T>(action: &'static str, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     tokio::time::timeout(ANSWER_MAX, answer)
         .await
         .unwrap_or_else(|late| Err(Error::Unavailable { action, source: Arc::new(late) }))
 }
 
-/// The log is another one than a moment before. The next read finds out.
+/// Returns the error for a log that has changed between two reads. The next read determines its
+/// state.
 fn changed_meanwhile() -> Error {
     let source = Arc::new(io::Error::other("the database has changed while it was read"));
     Error::Unavailable { action: "failed to read the log", source }

@@ -1,4 +1,4 @@
-//! What a replica knows about the age of its view. `read_index` uses it to answer consistent reads.
+//! The known age of a replica's view. `read_index` uses it to serve consistent reads.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use ballast_k8s::Revision;
 
-/// The most reads that wait for one read index. A further one is refused.
+/// Maximum number of reads that wait for one read index. A further one is refused.
 pub(super) const WAITING_MAX: usize = 4096;
 /// How long a read waits for the database and for the view to catch up.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(3);
 
-/// Why a read gets no answer: this replica does not know the newest state.
+/// The reason for refusing a read: this replica does not know the newest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stale {
     #[error("too many reads are waiting for the database")]
@@ -22,43 +22,42 @@ pub enum Stale {
     Unreachable,
     #[error("this replica has not caught up with the log")]
     Behind,
-    /// The view has changes that the log does not have. It is replaced soon.
+    /// The view has changes that the log does not have. It will be replaced soon.
     #[error("the database has lost changes that this replica shows")]
     TakenBack,
 }
 
-/// How much older than the log the view may be.
+/// How far the view may be behind the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
-    /// Changes that are known to be missing.
+    /// The number of changes that are known to be missing.
     pub revisions: u64,
     /// The time since the view was last known to be the newest state.
     pub time: Duration,
 }
 
-/// What is known about the age of a view. A process that has the log to itself never asks the
-/// database.
+/// The known age of a view. A process that does not share the log never queries the database.
 pub(super) struct Freshness {
-    /// `None` where no other process writes.
+    /// `None` if no other process writes.
     requests: Option<mpsc::Sender<ReadIndexRequest>>,
     base: Instant,
     /// When the view was last known to be the newest, in milliseconds after `base`.
     confirmed_ms: AtomicU64,
     /// The last revision that the log is known to have.
     last: AtomicI64,
-    /// Whether the view is too old to be shown at all.
+    /// Whether the view is too old to be returned at all.
     pub outdated: watch::Sender<bool>,
     /// Whether the view has changes that the log lacks.
     pub is_taken_back: AtomicBool,
-    /// Wakes those who report to the other replicas.
+    /// Triggers a report to the other replicas.
     pub report: Notify,
 }
 
-/// A read that waits for the end of the log; `None` if the log did not say.
+/// A read that waits for the end of the log, which is `None` if the log did not respond.
 pub(super) struct ReadIndexRequest(pub oneshot::Sender<Option<Revision>>);
 
 impl Freshness {
-    /// For a process that writes the log alone.
+    /// Creates the state of a process that does not share the log.
     pub fn alone() -> Freshness {
         Freshness {
             requests: None,
@@ -71,20 +70,21 @@ impl Freshness {
         }
     }
 
-    /// Of one process among several, and the requests that `read_index::serve` answers.
+    /// Creates the state of one process among several, and the requests that `read_index::serve`
+    /// handles.
     pub fn shared() -> (Freshness, mpsc::Receiver<ReadIndexRequest>) {
         let (requests, requests_in) = mpsc::channel(WAITING_MAX);
         (Freshness { requests: Some(requests), ..Freshness::alone() }, requests_in)
     }
 
-    /// At `sent`, or later, the log ended with `last`, and the view has it.
+    /// Records that at `sent`, or later, the log ended with `last`, and that the view includes it.
     pub fn confirm(&self, sent: Instant, last: Revision) {
         let since = sent.saturating_duration_since(self.base).as_millis();
         self.confirmed_ms.fetch_max(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.last.fetch_max(last.0, Ordering::Relaxed);
     }
 
-    /// At `sent`, or later, the log ended with `last`. The view was at `before` then.
+    /// Records that at `sent`, or later, the log ended with `last`, while the view was at `before`.
     pub fn observe(&self, sent: Instant, before: Revision, last: Revision) {
         match last <= before {
             true => self.confirm(sent, last),
@@ -101,7 +101,7 @@ impl Freshness {
         Lag { revisions: u64::try_from(missing).unwrap_or(0), time: self.base.elapsed().saturating_sub(confirmed) }
     }
 
-    /// The end of the log at some time after this call; `None` if no other process writes.
+    /// Returns the end of the log at some time after this call; `None` if no other process writes.
     pub async fn read_index(&self) -> Result<Option<Revision>, Stale> {
         let Some(requests) = &self.requests else { return Ok(None) };
         let (answer, answered) = oneshot::channel();

@@ -1,9 +1,9 @@
-//! Tells the history that a view belongs to from another one: a failover to an asynchronous standby
-//! takes commits back, and others may follow in their place.
+//! Distinguishes the history of a view from other histories: a failover to an asynchronous standby
+//! discards commits, and other commits may reuse their revisions.
 //!
-//! *Invariant:* two logs in which the same revision has the same row have the same rows up to
-//! there, because a leader goes on only from rows that it has read. A log that was lifted has no
-//! row at its end; the number of the lift stands for it.
+//! *Invariant:* two logs with the same row at a revision have the same rows up to there, because a
+//! leader continues only from rows that it has read. A bumped log has no row at its end; the number
+//! of the bump stands for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use ballast_store::{Change, Error, Store, Tip};
 
 use super::window::Event;
 
-/// Revisions that are compared at once, to find where two histories part.
+/// Revisions that are compared at once, to find where two histories diverge.
 const COMPARED_AT_ONCE: usize = 512;
 
-/// What a process remembers of the log at the revision of its view.
+/// The log at the revision of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// The row; `None` if the log had none there, because it was lifted or compacted.
+    /// The row; `None` if the log had none at the revision, because it was bumped or compacted.
     pub row: Option<Change>,
     pub lift: i64,
 }
 
-/// What a log is to a view.
+/// The relation of a log to a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kinship {
-    /// The log goes on from the view.
+    /// The log continues from the view.
     Same,
     /// The log is compacted beyond the view, so clients with its revisions list again in any case.
     Superseded,
-    /// The log lacks what the view shows, or has something else in its place.
+    /// The log lacks changes of the view, or has others with their revisions.
     Other,
 }
 
@@ -40,7 +40,7 @@ impl Origin {
         Origin { row: tip.own.clone(), lift: tip.lift }
     }
 
-    /// Compares the log with the view at `revision`, which `tip` was asked for.
+    /// Compares the log with the view at `revision`, for which `tip` was read.
     pub fn compare(&self, revision: Revision, tip: &Tip) -> Kinship {
         let compacted = tip.bounds.compacted;
         if revision < compacted {
@@ -51,7 +51,7 @@ impl Origin {
         }
         let is_same = match (&self.row, &tip.own) {
             (Some(row), Some(own)) => row == own,
-            // The row may have gone by compaction.
+            // Compaction may have removed the row.
             (Some(_), None) if revision == compacted && self.lift == tip.lift => return Kinship::Superseded,
             (None, None) => self.lift == tip.lift || revision == Revision::ZERO,
             (Some(_), None) | (None, Some(_)) => false,
@@ -60,34 +60,34 @@ impl Origin {
     }
 }
 
-/// How long the past of the log is, when a quota begins or ceases to cut it short.
+/// The length of the log's history, announced when a quota starts or stops limiting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryLength {
     pub length: Duration,
-    /// As long as it should be, by `--history`.
+    /// The configured length (`--history`).
     pub wanted: Duration,
-    /// The flag of the quota; `None` where its age alone bounds it again.
+    /// The flag of the quota; `None` if only the age limits the history again.
     pub cut_short_by: Option<&'static str>,
 }
 
 /// Changes that the database has lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryLoss {
-    /// The last revision that the lost history shares with the log, as far as it is known.
+    /// The last revision that the lost history has in common with the log, as far as known.
     pub after: Revision,
     /// The last revision of the lost history that was seen.
     pub through: Revision,
-    /// When the first and the last known one of the lost changes were written.
+    /// When the first and the last known lost changes were written.
     pub written: Option<(Time, Time)>,
 }
 
 impl HistoryLoss {
-    /// How many revisions were lost.
+    /// Returns the number of lost revisions.
     pub fn revisions(&self) -> i64 {
         self.through.0 - self.after.0
     }
 
-    /// Where the events of a view and the log part. The events end with `through`.
+    /// Finds where the events of a view and the log diverge. The events end with `through`.
     pub async fn find(
         store: &dyn Store,
         events: &[Arc<Event>],

@@ -1,26 +1,26 @@
-//! What the history of the log costs in bytes, so that it has a quota.
+//! The size of the log's history in bytes, for its quota.
 //!
-//! A change makes the one that it replaces history. So the bytes of history after a revision are
-//! those of the changes that were replaced after it, and they are counted as the log grows. The
-//! count is kept in parts of the log, oldest first: the quota gives up whole parts.
+//! A change makes the replaced change history. So the size of the history after a revision is the
+//! size of the changes that were replaced after it, and they are counted as the log grows. The
+//! count is kept per part of the log, oldest first: the quota removes whole parts.
 
 use std::collections::VecDeque;
 
 use ballast_k8s::Revision;
 use ballast_store::{Error, Saved, Store};
 
-/// The quota divided by this is the size of a part, which is how exactly the quota is met.
+/// The number of parts of a full quota, which determines the granularity of the quota.
 const PARTS: u64 = 64;
-/// Rows that one query reads.
+/// Rows per query.
 const ROWS_MAX: usize = 10_000;
 
-/// The bytes of history, in parts of the log.
+/// The size of the history in bytes, in parts of the log.
 #[derive(Debug)]
 pub(super) struct HistoryBytes {
     bytes_max: u64,
     parts: VecDeque<Part>,
     total: u64,
-    /// Up to here the log has been counted.
+    /// The revision up to which the log has been counted.
     counted: Revision,
 }
 
@@ -43,7 +43,7 @@ impl HistoryBytes {
         self.total > self.bytes_max
     }
 
-    /// Counts what was written since the last call, up to `newest`.
+    /// Counts the changes since the last call, up to `newest`.
     pub async fn count(&mut self, store: &dyn Store, newest: Revision) -> Result<(), Error> {
         if self.counted == Revision::ZERO {
             self.counted = store.bounds().await?.compacted;
@@ -58,7 +58,7 @@ impl HistoryBytes {
         Ok(())
     }
 
-    /// What was counted takes less by now.
+    /// Subtracts the bytes that compressing counted changes has saved.
     pub fn save(&mut self, saved: &[Saved]) {
         for Saved { replaced_at, bytes } in saved.iter().filter(|saved| saved.replaced_at <= self.counted) {
             let place = self.parts.partition_point(|part| part.through < *replaced_at);
@@ -69,7 +69,7 @@ impl HistoryBytes {
         }
     }
 
-    /// The revision through which the log has to be compacted, so that the quota holds.
+    /// Returns the revision through which the log has to be compacted to meet the quota.
     pub fn through(&self) -> Revision {
         let mut left = self.total;
         let mut parts = self.parts.iter();
@@ -83,7 +83,7 @@ impl HistoryBytes {
         through
     }
 
-    /// Forgets what was compacted. A part that is there in part still counts as a whole.
+    /// Forgets compacted parts. A partly compacted part still counts as a whole.
     pub fn forget(&mut self, compacted: Revision) {
         while self.parts.front().is_some_and(|oldest| oldest.through <= compacted) {
             self.total -= self.parts.pop_front().map_or(0, |oldest| oldest.bytes);
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(through, Revision(72), "3,600 of 10,000 bytes have to go");
         bytes.forget(through);
         assert_eq!((bytes.total(), bytes.is_above_quota()), (6_400, false));
-        // One change alone may be larger than the quota.
+        // A single change may be larger than the quota.
         bytes.add(Revision(201), 10_000);
         assert_eq!(bytes.through(), Revision(201));
         bytes.forget(Revision(201));

@@ -1,17 +1,17 @@
 //! The part of the log's task that runs while this process leads: it numbers the changes, commits
-//! all waiting calls as one transaction, publishes them, and then answers.
+//! all waiting calls as one transaction, publishes them, and then responds to the callers.
 //!
-//! One transaction is under way at a time. The calls that arrive meanwhile are planned as the next
-//! transaction, on the view that the first one leads to. Once the first is stored, the next one
-//! goes to the store at once, and only then is the first published and answered, so the store is
-//! never idle. If the first is not stored, its view is dropped, and the calls of the next one are
-//! planned again.
+//! One transaction is in flight at a time. Calls that arrive meanwhile are planned as the next
+//! transaction, on the view that results from the first one. Once the first is stored, the next one
+//! is sent to the store at once, and only then is the first published and its callers get their
+//! responses, so the store is never idle. If the first is not stored, its view is dropped, and the
+//! calls of the next one are planned again.
 //!
 //! *Invariants.* Revisions have no gaps: the counter is the revision of the newest view and moves
 //! only with it. A call is never split over two transactions. Each commit carries the term, and the
-//! store refuses that of a term that is over; nothing of it is stored then. When the store fails,
-//! only the calls of that batch fail. The next batch tries again, so writing resumes by itself once
-//! the disk has space.
+//! store rejects an ended term without storing anything. When the store fails, only the calls of
+//! that batch fail. The next batch tries again, so writing resumes by itself once the disk has
+//! space.
 
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -33,20 +33,20 @@ use super::log_throttle::{LogThrottle, OutageEnd};
 use super::writer::{Call, Calls, WriteError};
 use super::{Limits, View};
 
-/// Without writes, the leader reads the end of the log after this time: to settle a commit in
-/// doubt, and to find out that another replica leads.
+/// The idle time after which the leader reads the end of the log, to settle a commit in doubt and
+/// to detect that another replica leads.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A transaction of fewer rows yields once to the runtime, so that callers that were just answered
-/// can join it. A commit costs as much as twenty rows.
+/// A transaction with fewer rows yields once to the runtime, so that callers that just got a
+/// response can join it. A commit costs as much as twenty rows.
 const FEW_ROWS: usize = 24;
 
-/// Why a term has ended.
+/// The reason for the end of a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// The store refused a commit: another process leads.
     Deposed,
-    /// The election does not want this process to lead any more.
+    /// The election has withdrawn the leadership.
     Revoked,
     /// All writes are stored, and the last `Writer` is dropped.
     Closed,
@@ -57,28 +57,28 @@ pub(super) struct Leader<'a> {
     term: Term,
     /// Whether no other process can write.
     is_alone: bool,
-    /// The transaction that was stored last, and is not published yet.
+    /// The last stored transaction, if it is not published yet.
     stored: Option<Stored>,
-    /// The next transaction, planned meanwhile.
+    /// The next transaction, planned while another one is in flight.
     next: Option<PendingTransaction>,
-    /// A batch in doubt: it may or may not be durable, because the store did not answer.
+    /// A batch that may or may not be durable, because the store did not respond.
     doubt: Option<Batch>,
     log_throttle: LogThrottle,
 }
 
-/// The state of a batch whose commit failed.
+/// The outcome of a batch after a failed commit.
 enum CommitOutcome {
-    /// It is durable after all, and was published.
+    /// The batch is durable nevertheless, and was published.
     Stored,
     NotStored,
-    /// Another process has written: this one does not lead any more.
+    /// Another process has written, so this one does not lead any more.
     Overtaken,
-    /// The log does not answer. The batch is kept in `doubt`.
+    /// The log does not respond. The batch is kept in `doubt`.
     Unknown(store::Error),
 }
 
-/// A call, and the outcome of its writes if the transaction is stored. `None`: its fence does not
-/// hold any more.
+/// A call, and the outcome of its writes if the transaction is stored; `None` if its fence no
+/// longer holds.
 type PlannedCall = (Call, Option<Vec<WriteOutcome>>);
 
 /// Calls, and the transaction that stores their writes.
@@ -92,7 +92,7 @@ struct PendingTransaction {
 /// A transaction that is stored and not published yet.
 struct Stored {
     pending: PendingTransaction,
-    /// When it was sent to the store.
+    /// When the transaction was sent to the store.
     sent: tokio::time::Instant,
 }
 
@@ -109,12 +109,12 @@ impl PendingTransaction {
         self.calls.push((call, outcomes));
     }
 
-    /// Whether it takes a further call.
+    /// Returns whether a further call fits.
     fn has_room(&self, limits: &Limits) -> bool {
         self.rows < limits.batch_rows_max && self.bytes < limits.batch_bytes_max
     }
 
-    /// Whether a fence has stopped holding since its call was planned.
+    /// Returns whether a fence has stopped holding since its call was planned.
     fn is_outdated(&self) -> bool {
         let mut planned = self.calls.iter().filter(|(_, outcomes)| outcomes.is_some());
         planned.any(|(call, _)| call.fence.as_ref().is_some_and(|is_held| !is_held()))
@@ -126,7 +126,8 @@ impl<'a> Leader<'a> {
         Leader { log, term, is_alone, stored: None, next: None, doubt: None, log_throttle: LogThrottle::default() }
     }
 
-    /// Leads until the term ends. `wanted` is the term in which this process should lead.
+    /// Leads until the term ends. `wanted` is the term in which the election wants this process to
+    /// lead.
     pub async fn run(
         &mut self,
         calls: &mut Calls,
@@ -179,14 +180,14 @@ impl<'a> Leader<'a> {
         pending
     }
 
-    /// Times in the log never decrease, even when the clock is set back.
+    /// Returns the current time. Times in the log never decrease, even when the clock is set back.
     fn time_ms(&mut self) -> i64 {
         self.log.time_ms = self.log.time_ms.max(self.log.clock.now_ms());
         self.log.time_ms
     }
 
-    /// Has a transaction stored. It breaks when this process does not lead any more. An error ends
-    /// the process: nothing can be written any more.
+    /// Stores a transaction. Breaks when this process does not lead any more. An error ends the
+    /// process, because writing has become impossible.
     async fn store(
         &mut self,
         mut pending: PendingTransaction,
@@ -213,7 +214,7 @@ impl<'a> Leader<'a> {
         }
         pending.batch.close();
         if pending.batch.changes.is_empty() {
-            // The answers may contain objects of the transaction before.
+            // The results may contain objects of the previous transaction.
             self.finish();
             acknowledge(pending.calls);
             return Ok(ControlFlow::Continue(()));
@@ -229,7 +230,7 @@ impl<'a> Leader<'a> {
             }
             Err(error) => {
                 let failed = self.fail(pending, error).await?;
-                // If the transaction was stored after all, it is in the view now.
+                // If the transaction was stored nevertheless, it is in the view now.
                 if let Some(next) = self.take_next() {
                     self.next = Some(self.plan(next, calls));
                 }
@@ -239,7 +240,7 @@ impl<'a> Leader<'a> {
     }
 
     /// Drains queued calls into the transaction, to spread the cost of the commit. A small
-    /// transaction yields first, so that callers that write again as soon as they are answered can
+    /// transaction yields first, so that callers that write again right after their response can
     /// join it.
     async fn gather(&mut self, pending: &mut PendingTransaction, calls: &mut Calls) {
         if pending.rows < FEW_ROWS {
@@ -253,8 +254,8 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Commits a transaction. The one before it is published once this one is under way, and the
-    /// calls that arrive are planned as the next one.
+    /// Commits a transaction. The previous one is published while this one is in flight, and
+    /// arriving calls are planned as the next one.
     async fn commit(&mut self, pending: &PendingTransaction, calls: &mut Calls) -> Result<(), store::Error> {
         let (store, changes, started) = (Arc::clone(&self.log.store), &pending.batch.changes, Instant::now());
         let span = tracing::debug_span!("store_commit", changes = changes.len());
@@ -276,14 +277,14 @@ impl<'a> Leader<'a> {
         committed
     }
 
-    /// Plans a call as part of the next transaction, on the view that the present one leads to.
+    /// Plans a call as part of the next transaction, on the view that results from the current one.
     fn plan_next(&mut self, view: &View, call: Call, calls: &Calls) {
         let time_ms = self.time_ms();
         let next = self.next.get_or_insert_with(|| PendingTransaction::after(view, time_ms, calls.hooks().as_deref()));
         next.add(call);
     }
 
-    /// Settles a transaction whose commit failed, and answers its callers. It breaks when this
+    /// Settles a transaction after a failed commit, and responds to its callers. Breaks when this
     /// process does not lead any more.
     async fn fail(
         &mut self,
@@ -316,7 +317,7 @@ impl<'a> Leader<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Answers the callers with the error, and logs it from time to time.
+    /// Returns the error to the callers, and logs it at a limited rate.
     fn refuse(&mut self, waiting: Vec<Call>, error: store::Error, as_error: fn(Arc<store::Error>) -> WriteError) {
         if let Some(calls) = self.log_throttle.refused(waiting.len(), error.reason(), tokio::time::Instant::now()) {
             tracing::error!(error = telemetry::with_causes(&error), calls, "failed to store changes");
@@ -327,7 +328,7 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Reads the end of the log while there are no writes. A batch in doubt is settled, because
+    /// Reads the end of the log while there are no writes. Settles a batch in doubt, because
     /// readers wait for it.
     async fn look(&mut self) -> Result<ControlFlow<()>, store::Error> {
         if let Some(doubtful) = self.doubt.take() {
@@ -347,13 +348,13 @@ impl<'a> Leader<'a> {
             self.log.cache.freshness().confirm(sent, newest);
             return Ok(ControlFlow::Continue(()));
         }
-        // Another process has written, a standby was promoted, or changes were lost. So this one
-        // should follow.
+        // Another process has written, a standby was promoted, or changes were lost, so this
+        // process has to follow.
         Ok(ControlFlow::Break(()))
     }
 
-    /// Finds out whether a failed commit is durable all the same. Going on without knowing could
-    /// give the same revision to two changes.
+    /// Determines whether a failed commit is durable nevertheless. Otherwise two changes could get
+    /// the same revision.
     async fn settle(&mut self, batch: Batch) -> Result<CommitOutcome, store::Error> {
         let asked = async {
             let is_stored = self.log.store.settle(self.term, &batch.changes).await?;
@@ -375,14 +376,14 @@ impl<'a> Leader<'a> {
             return Ok(CommitOutcome::NotStored);
         }
         if !self.is_alone {
-            // The follower publishes what the other process wrote.
+            // The follower publishes the writes of the other process.
             return Ok(CommitOutcome::Overtaken);
         }
         let advice = format!("another process has written to it (it is at revision {last}); stop that one and restart");
         Err(store::Error::Corrupt { advice, source: None })
     }
 
-    /// Publishes the stored transaction, and answers its callers.
+    /// Publishes the stored transaction, and responds to its callers.
     fn finish(&mut self) {
         let Some(Stored { pending: PendingTransaction { batch, calls, .. }, sent }) = self.stored.take() else {
             return;
@@ -403,7 +404,7 @@ fn unplanned(calls: Vec<PlannedCall>) -> Vec<Call> {
     calls.into_iter().map(|(call, _)| call).collect()
 }
 
-/// Answers the callers with the outcomes of their writes.
+/// Returns the outcomes of their writes to the callers.
 fn acknowledge(calls: Vec<PlannedCall>) {
     calls.into_iter().for_each(|(call, outcomes)| call.caller.answer(outcomes.ok_or(WriteError::Fenced)));
 }
@@ -413,8 +414,7 @@ fn depose(waiting: Vec<Call>) {
     waiting.into_iter().for_each(|call| call.caller.answer(Err(WriteError::Deposed)));
 }
 
-/// Resolves when the election changes what it wants. It never resolves after the election has
-/// ended.
+/// Resolves when the election changes the wanted term. Never resolves after the election has ended.
 pub(super) async fn changed(wanted: &mut watch::Receiver<Option<Term>>) {
     if wanted.changed().await.is_err() {
         std::future::pending().await

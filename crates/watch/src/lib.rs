@@ -1,5 +1,4 @@
-//! The objects of all kinds in memory, the events that lead there, and the task that writes the
-//! log.
+//! All objects in memory, the events that lead to them, and the task that writes the log.
 //!
 //! ```text
 //!   writes                                          the log (store)
@@ -17,31 +16,31 @@
 //!                    of a View       (a cursor)        (read old events from the log)
 //! ```
 //!
-//! *What flows.* A caller hands writes to `Writer`. The leader collects the calls that wait into a
+//! *Data flow.* A caller hands writes to `Writer`. The leader collects the waiting calls into a
 //! batch, gives each change the next revision, and commits the batch as one transaction. Then it
-//! publishes the new view and the events, and answers the calls. Meanwhile the calls that arrive
+//! publishes the new view and the events, and responds to the callers. Calls that arrive meanwhile
 //! are planned as the next batch. Other processes read the committed changes from the log and
-//! publish the same views and events. `replica` is the task that does one or the other, as the
-//! election says; a process that has the log to itself leads from the start.
+//! publish the same views and events. `replica` is the task that leads or follows according to the
+//! election; a process that does not share its log leads from the start.
 //!
-//! *Promises.*
+//! *Guarantees.*
 //! - All kinds share one order of revisions, without gaps. A `View` is the exact state at its
 //!   revision.
 //! - A write is durable before it is in the leader's view, and in that view before it is
 //!   acknowledged. In other processes it may appear a moment later; `Cache::fresh` waits for it.
-//! - A subscriber receives every event of its kinds once, in order, or learns that it fell behind
-//!   (`Expired`). It may then read the log (`CatchUpRead`), or compare an old view with the newest
+//! - A subscriber receives every event of its kinds once, in order, or the error `Expired` when it
+//!   fell behind. It may then read the log (`CatchUpRead`), or compare an old view with the newest
 //!   one (`Difference`).
-//! - No write waits for a reader.
+//! - Writes never wait for readers.
 //!
-//! *Why it is so.* A view is a persistent map: a copy costs nothing, and an old view keeps only
-//! what has changed since. So readers need no lock, and a list has one consistent state.
-//! Subscribers have no channels of their own: thousands of channels would take memory, and a full
-//! one would need a rule. A subscriber is a cursor into the window instead, and a slow one finds
-//! that its position is gone. After start-up only the follower, the read index, an idle leader,
-//! `CatchUpRead` and `Cache::past` read the database.
+//! *Rationale.* A view is a persistent map: a copy costs nothing, and an old view keeps only what
+//! has changed since. So readers need no lock, and a list has one consistent state. Subscribers
+//! have no channels: thousands of channels would take memory, and full ones would need an overflow
+//! policy. A subscriber is a cursor into the window instead, and a slow one finds that its position
+//! has expired. After start-up only the follower, the read index, an idle leader, `CatchUpRead` and
+//! `Cache::past` read the database.
 //!
-//! *Left to others.* Kinds, selectors and HTTP.
+//! *Out of scope.* Kinds, selectors and HTTP.
 //!
 //! # Modules
 //!
@@ -50,36 +49,36 @@
 //! Data:
 //! - `limits`: the bounds of everything below
 //! - `window`: an event, and the recent events of one kind
-//! - `history`: tells the history of a view from another one
+//! - `history`: detection of a view that belongs to a lost history
 //! - `view`: the state of all kinds at one revision
 //! - `difference`: the changes between two views, as events
 //! - `notifier`: wakes one task
 //! - `windows`: the windows of all kinds, and the subscribers to notify
 //!
 //! Planning writes:
-//! - `write`: a write, and why it may be rejected
-//! - `commit_hook`: what adds writes to a transaction
+//! - `write`: a write, and the reasons for its rejection
+//! - `commit_hook`: adds writes to a transaction
 //! - `batch`: plans one transaction
 //! - `writer`: the handle that queues writes
-//! - `log_throttle`: how often a lasting failure is logged
+//! - `log_throttle`: limits the log lines of a lasting failure
 //!
 //! The cache:
-//! - `pack_queue`: states that may soon be packed
-//! - `freshness`: what is known about the age of the view
+//! - `pack_queue`: states that can soon be packed
+//! - `freshness`: the known age of the view
 //! - `cache`: publishes views and events
 //! - `read_index`: consistent reads
 //! - `subscriber`: a cursor over events
 //! - `coalesce`: wakes many subscribers of a kind at once
-//! - `packer`: packs the texts of objects
-//! - `packing`: packs objects that are idle
+//! - `packer`: packs objects
+//! - `packing`: packs idle objects
 //! - `load`: reads the state from the log
 //! - `catch_up_read`: reads old events from the log
 //! - `past`: reads old states from the log
 //!
 //! Owning the log:
 //! - `follower`: publishes what other processes commit
-//! - `history_bytes`: what the history of the log costs in bytes
-//! - `past_packing`: packs what is history
+//! - `history_bytes`: the size of the log's history in bytes
+//! - `past_packing`: packs history
 //! - `compaction`: removes old changes
 //! - `leader`: commits writes
 //! - `replica`: the task that follows or leads
@@ -141,8 +140,8 @@ pub use write::{Atomicity, Draft, Expect, Rejected, Write};
 pub use writer::{Fence, WriteError, Writer};
 
 /// The task that owns the log. It ends with `Ok` once the last `Writer` is dropped, all queued
-/// writes are stored and the store is closed. After an error or a panic nothing can be written or
-/// followed any more, so the process should stop.
+/// writes are stored and the store is closed. After an error or a panic writing and following are
+/// impossible, so the process should stop.
 pub type Task = tokio::task::JoinHandle<Result<(), store::Error>>;
 
 /// Loads the state and the recent events from a store that no other process writes to. This process
@@ -160,11 +159,11 @@ pub async fn open(
     Ok((cache, writer, tokio::spawn(Replica::alone(log, calls).run(None))))
 }
 
-/// A process that shares its log with others.
+/// The handles of a process that shares its log with others.
 pub struct Joined {
     pub cache: Cache,
     pub writer: Writer,
-    /// With it, an election makes this process lead.
+    /// The handle with which an election makes this process lead.
     pub role: RoleHandle,
     pub task: Task,
 }

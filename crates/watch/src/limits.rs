@@ -2,62 +2,66 @@
 
 use std::time::Duration;
 
-/// How much is queued, batched and remembered.
+/// Bounds of queues, batches and remembered history.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Calls of `Writer::commit` that may wait, beside those that are planned as the next
+    /// Maximum number of waiting calls of `Writer::commit`, in addition to the calls of the next
     /// transaction. A further one fails with `WriteError::Busy`.
     pub queue_calls_max: usize,
-    /// Bytes of objects that the waiting calls may hold together. A single call may have any size
-    /// when nothing else waits.
+    /// Maximum size of the objects of all waiting calls, in bytes. A single call may have any size
+    /// if nothing else waits.
     pub queue_bytes_max: usize,
     /// A transaction takes no further call once it has this many rows.
     pub batch_rows_max: usize,
     /// A transaction takes no further call once its objects have this many bytes.
     pub batch_bytes_max: usize,
-    /// Events that are remembered of each kind.
+    /// Maximum number of remembered events per kind.
     pub window_events_max: usize,
-    /// Bytes of objects in the remembered events of each kind.
+    /// Maximum size of the objects in the remembered events, in bytes per kind.
     pub window_bytes_max: usize,
     /// How long an event is remembered.
     pub window_age_max: Duration,
     /// How long a new leader waits for reports of the other replicas after the database may have
     /// lost changes: no longer than a lease.
     pub reports_wait_max: Duration,
-    /// Events that a subscriber gets at once.
+    /// Maximum number of events that a subscriber gets at once.
     pub events_per_turn_max: usize,
     /// The approximate size of a page of a catch-up read, in bytes.
     pub catch_up_page_bytes: usize,
-    /// Rows in a page of a catch-up read.
+    /// Maximum number of rows in a page of a catch-up read.
     pub catch_up_rows_max: usize,
-    /// The most revisions that are searched for one page. Without this bound, a page of a quiet
-    /// kind would search the whole log.
+    /// Maximum number of revisions that are searched for one page. Without this bound, a page of a
+    /// quiet kind would search the whole log.
     pub catch_up_revisions_max: usize,
-    /// The pause between two wake-ups of coalesced subscribers, for each that was woken.
+    /// The pause between two wake-ups of coalesced subscribers, per woken subscriber.
     pub coalesce_per_subscriber: Duration,
-    /// The longest such pause.
+    /// The maximum pause between two wake-ups of coalesced subscribers.
     pub coalesce_max: Duration,
-    /// Past states that are kept. Others within the window are made when they are asked for.
+    /// Maximum number of cached past states. Others within the window are computed on demand.
     pub past_views_max: usize,
-    /// Bytes of objects that a state from before the windows may hold of its own (`Cache::past`).
+    /// Maximum size of the objects that a state from before the windows does not share, in bytes
+    /// (`Cache::past`).
     pub past_bytes_max: usize,
     /// How long a replica without the database serves reads that accept an old state.
     pub outdated_after: Duration,
-    /// A state of this age is idle, and its text is packed. An object that is changed often, or in
-    /// two steps, is replaced before that.
+    /// The age from which on a state is idle and its object is packed. An object that is changed
+    /// often, or in two steps, is replaced before that.
     pub pack_after: Duration,
     /// The time between two searches for idle states.
     pub pack_every: Duration,
-    /// The time between two passes over all objects, for texts that were unpacked and not changed.
+    /// The time between two passes over all objects, for objects that were unpacked and not
+    /// changed.
     pub pack_all_every: Duration,
     /// The age from which on compaction removes superseded rows of the log.
     pub log_age_max: Duration,
-    /// The newest revisions whose rows compaction keeps: so many, or `log_rows_per_object` for each
-    /// object, whichever is more (`log_rows`).
+    /// The number of newest rows that compaction keeps: this number, or `log_rows_per_object` for
+    /// each object, whichever is more (`log_rows`).
     pub log_rows_max: usize,
-    /// A rebalance of all bindings writes about two rows for each, and watches should survive it.
+    /// Rows to keep per object. A rebalance of all bindings writes about two rows for each, and
+    /// watches should survive it.
     pub log_rows_per_object: usize,
-    /// The bytes of superseded changes above which compaction removes the oldest, however young.
+    /// The size of superseded changes above which compaction removes the oldest, however young, in
+    /// bytes.
     pub log_bytes_max: u64,
     /// The time between two compactions of the log.
     pub compaction_every: Duration,
@@ -99,7 +103,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The newest revisions whose rows compaction keeps, where there are so many objects.
+    /// Returns the number of newest rows that compaction keeps, for a number of objects.
     pub fn log_rows(&self, objects: usize) -> usize {
         self.log_rows_max.max(self.log_rows_per_object.saturating_mul(objects))
     }

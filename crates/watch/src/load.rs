@@ -1,4 +1,4 @@
-//! Fills the cache: at the start, and when the log was compacted beyond what a follower has seen.
+//! Fills the cache: at the start, and when the log was compacted beyond the view of a follower.
 //!
 //! The newest row of each key becomes the view, and the end of the log becomes the windows, so that
 //! watches resume across a restart.
@@ -18,9 +18,9 @@ use super::packer::Packer;
 use super::window::{Event, EventKind};
 use super::{Limits, View};
 
-/// Rows that are read at once, about four megabytes.
+/// Rows per page, about four megabytes.
 const PAGE_ROWS: usize = 1000;
-/// Pages of a reader that are decoded at the same time.
+/// Pages of a reader that are decoded in parallel.
 const DECODERS_MAX: usize = 2;
 /// Revisions that one of several readers takes at a time.
 const PART_REVISIONS: i64 = 64 * 1024;
@@ -29,7 +29,7 @@ pub(super) struct Loaded {
     pub view: View,
     /// The events that the windows remember, oldest first.
     pub events: Vec<Arc<Event>>,
-    /// The revision that they begin after.
+    /// The revision after which `events` starts.
     pub start: Revision,
     /// When the newest change was written, in milliseconds since 1970.
     pub time_ms: i64,
@@ -43,11 +43,12 @@ pub(super) async fn load(store: &dyn Store, limits: &Limits) -> Result<Loaded, E
         let bounds = before.bounds;
         let found = load_at(store, bounds, limits).await;
         let tip = store.tip(bounds.last).await?;
-        // The leader may compact what is being read.
+        // The leader may compact the part that is being read.
         if found.is_err() && tip.bounds.compacted > bounds.compacted {
             continue;
         }
-        // The database may lose changes meanwhile. Pages from before and after fit no moment.
+        // The database may lose changes meanwhile. Pages from before and after the loss are
+        // inconsistent.
         let is_one_history = tip.bounds.last >= bounds.last
             && (tip.timeline, tip.lift) == (before.timeline, before.lift)
             && found.as_ref().is_ok_and(|found| found.newest.is_none() || found.newest == tip.own);
@@ -65,7 +66,7 @@ struct LoadedParts {
     events: Vec<Arc<Event>>,
     start: Revision,
     time_ms: i64,
-    /// The last row of the log, if it was read as such.
+    /// The last row of the log, if it was read as a row.
     newest: Option<Change>,
 }
 
@@ -80,22 +81,22 @@ async fn load_at(store: &dyn Store, bounds: Bounds, limits: &Limits) -> Result<L
     Ok(LoadedParts { view, events, start, time_ms: newest_ms, newest })
 }
 
-/// What the readers of the log have found so far.
+/// The objects that the readers have found so far.
 struct Found {
     view: View,
     time_ms: i64,
 }
 
-/// The parts of the log that no reader has begun to read.
+/// The parts of the log that no reader has taken yet.
 struct Parts {
     next: Revision,
     last: Revision,
-    /// Revisions of a part.
+    /// Revisions per part.
     length: i64,
 }
 
 impl Parts {
-    /// One reader alone reads everything, from the beginning to the end.
+    /// Splits the log into parts; a single reader gets the whole log as one part.
     fn of(last: Revision, readers: usize) -> Parts {
         let length = if readers > 1 { PART_REVISIONS } else { last.0 };
         Parts { next: Revision::ZERO, last, length }
@@ -107,13 +108,13 @@ impl Parts {
         (after < self.last).then_some(Span { after, through: self.next })
     }
 
-    /// Nothing is left before this revision.
+    /// Skips all revisions before `first`, which have no rows.
     fn skip_to(&mut self, first: Revision) {
         self.next = self.next.max(Revision(first.0 - 1));
     }
 }
 
-/// Reads parts of the log until there are none. Pages are decoded while the next one is read.
+/// Reads parts of the log until none is left. Pages are decoded while the next one is read.
 async fn read_parts(store: &dyn Store, at: Revision, parts: &Mutex<Parts>, found: &Mutex<Found>) -> Result<(), Error> {
     let mut decoders = Decoders::default();
     let insert = |objects: Vec<Arc<Object>>| {
@@ -125,11 +126,11 @@ async fn read_parts(store: &dyn Store, at: Revision, parts: &Mutex<Parts>, found
         loop {
             let is_last = page.len() < PAGE_ROWS || page.last().is_none_or(|last| last.revision >= through);
             if let Some(beyond) = page.iter().position(|state| state.revision > through) {
-                // It belongs to the next part that has anything.
+                // These rows belong to the next non-empty part.
                 held(parts).skip_to(page[beyond].revision);
                 page.truncate(beyond);
             } else if page.len() < PAGE_ROWS {
-                // These are the last ones. Behind them, a log that was lifted has a long gap.
+                // These are the last rows. After them, a bumped log has a long gap.
                 held(parts).skip_to(at.next());
             }
             if let Some(last) = page.last() {
@@ -163,8 +164,8 @@ fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 type Decoded = Result<Vec<Arc<Object>>, Error>;
 
-/// Decodes pages on other threads than those that serve. The texts are packed at once: objects that
-/// a start reads are idle, and a million unpacked texts would take twice the memory for a while.
+/// Decodes pages on blocking threads. The objects are packed at once: objects that a start reads
+/// are idle, and a million unpacked objects would temporarily take twice the memory.
 #[derive(Default)]
 struct Decoders {
     /// In the order of the pages.
@@ -179,7 +180,7 @@ struct Tools {
 }
 
 impl Decoders {
-    /// Begins a page, and returns the objects of an earlier one.
+    /// Starts decoding a page, and returns the objects of an earlier one.
     async fn take(&mut self, page: Vec<Change>) -> Decoded {
         let done = if self.busy.len() < DECODERS_MAX { None } else { self.next().await };
         let mut tools = self.idle.pop().unwrap_or_default();
@@ -196,7 +197,7 @@ impl Decoders {
         done.unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// The objects of the oldest page that is not returned yet.
+    /// Returns the objects of the oldest outstanding page.
     async fn next(&mut self) -> Option<Decoded> {
         let done = match self.busy.pop_front()?.await.map_err(JoinError::try_into_panic) {
             Ok((decoded, tools)) => {
@@ -212,7 +213,7 @@ impl Decoders {
     }
 }
 
-/// The events at the end of the log, the revision that they begin after, and the last row.
+/// The events at the end of the log, the revision after which they start, and the last row.
 struct RecentEvents {
     start: Revision,
     events: Vec<Arc<Event>>,
@@ -233,8 +234,9 @@ async fn recent(store: &dyn Store, view: &View, bounds: Bounds, limits: &Limits)
     Ok(RecentEvents { start, events, newest })
 }
 
-/// The end of the log in pages, and the revision that it begins after. All kinds together get the
-/// bounds of one window here, so the windows may be shorter after a restart, but never wrong.
+/// Reads the end of the log in pages, and returns them with the revision after which they start.
+/// All kinds together get the bounds of one window here, so the windows may be shorter after a
+/// restart, but never wrong.
 async fn pages(store: &dyn Store, bounds: Bounds, limits: &Limits) -> Result<(Revision, VecDeque<Vec<Change>>), Error> {
     let (mut start, mut rows, mut bytes) = (bounds.last, 0, 0);
     let mut pages = VecDeque::new();
@@ -263,7 +265,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Fetches the states from before the window that the changes of a page replace.
+    /// Reads the states from before the window that the changes of a page replace.
     async fn learn_previous(&mut self, store: &dyn Store, page: &[Change]) -> Result<(), Error> {
         let Some(first) = page.first().map(|change| change.revision) else { return Ok(()) };
         let replaced = page.iter().map(|change| change.previous);
@@ -279,7 +281,7 @@ impl Known<'_> {
 
     fn event(&mut self, change: Change) -> Result<Arc<Event>, Error> {
         let (revision, time_ms) = (change.revision, change.time_ms);
-        // A state is replaced only once, so it is not needed again.
+        // A state is replaced only once and not needed again.
         let previous = match change.previous {
             Revision::ZERO => None,
             previous => Some(self.recent.remove(&previous).ok_or_else(|| missing(previous, previous))?),
@@ -296,7 +298,7 @@ impl Known<'_> {
     }
 }
 
-/// The event of a row that was read together with the state that it replaced.
+/// Converts a row that was read together with the state that it replaced.
 pub(super) fn event_of(row: Replacement) -> Result<Arc<Event>, Error> {
     let Replacement { change, before } = row;
     let Change { revision, previous, time_ms, operation, .. } = change;
@@ -310,7 +312,7 @@ pub(super) fn event_of(row: Replacement) -> Result<Arc<Event>, Error> {
     Ok(Arc::new(Event::new(revision, kind_of(operation), object, previous, time_ms)))
 }
 
-/// The event of the change that comes next after a view.
+/// Converts the change that directly follows a view.
 pub(super) fn next_event(view: &View, change: Change) -> Result<Arc<Event>, Error> {
     let previous = view.get(&change.key).cloned();
     let replaced = previous.as_ref().map_or(Revision::ZERO, |previous| previous.revision);
@@ -376,7 +378,8 @@ mod tests {
         }
     }
 
-    /// Of 3,000 objects the first half was updated, and the revisions go on after a gap.
+    /// Creates a log of 3,000 objects of which the first half was updated, followed by a revision
+    /// gap.
     async fn log() -> MemoryStore {
         let store = MemoryStore::new();
         let created = (1..=3_000).map(|number| change(number, number, 0, number));
@@ -416,7 +419,7 @@ mod tests {
         let parts = Mutex::new(Parts { next: Revision::ZERO, last: at, length: 100 });
         let readers = (0..3).map(|_| read_parts(&store, at, &parts, &found));
         let reading = futures_util::future::try_join_all(readers);
-        // Part by part, the gap would be walked through for years.
+        // Walking the gap part by part would take years.
         let read = tokio::time::timeout(Duration::from_secs(60), reading).await;
         read.expect("nobody walks through the gap").unwrap();
         let found = found.into_inner().unwrap();

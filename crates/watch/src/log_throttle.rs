@@ -1,7 +1,8 @@
-//! Limits the log lines about a store that refuses changes: one when that begins or has another
-//! reason, one every ten seconds while it lasts, and one when it is over. A full disk refuses
-//! hundreds of transactions a second, and a line for each would hide everything else. It may also
-//! take every second one, because that is smaller: then neither begins anew within the ten seconds.
+//! Limits the log lines about a store that refuses changes: one at the start or when the reason
+//! changes, one every ten seconds while it lasts, and one at the end. A full disk refuses hundreds
+//! of transactions a second, and a line for each would hide everything else. It may also alternate
+//! between accepting small transactions and refusing larger ones: then no new outage is logged
+//! within the ten seconds.
 
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use tokio::time::Instant;
 /// The time between two lines for the same reason.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Pure: the caller passes the time.
+/// The state of the throttle. Pure: the caller passes the time.
 #[derive(Default)]
 pub(super) struct LogThrottle {
-    /// The last line: its reason, and when it was written.
+    /// The reason and the time of the last line.
     logged: Option<(&'static str, Instant)>,
     outage: Option<Outage>,
-    /// Calls that were refused in outages of which no line speaks.
+    /// Calls that were refused in outages that are not logged yet.
     unlogged: usize,
 }
 
@@ -26,7 +27,7 @@ struct Outage {
     is_logged: bool,
 }
 
-/// An outage that is over.
+/// An outage that has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OutageEnd {
     pub calls: usize,
@@ -34,7 +35,7 @@ pub(super) struct OutageEnd {
 }
 
 impl LogThrottle {
-    /// Counts refused calls. If a line is due, returns how many calls it is about.
+    /// Counts refused calls. If a line is due, returns the number of calls to report in it.
     pub fn refused(&mut self, calls: usize, reason: &'static str, now: Instant) -> Option<usize> {
         let outage = self.outage.get_or_insert(Outage { since: now, calls: 0, is_logged: false });
         outage.calls += calls;
@@ -47,7 +48,7 @@ impl LogThrottle {
         Some(std::mem::take(&mut self.unlogged))
     }
 
-    /// Changes were stored. Returns the outage that this ends, if a line told of it.
+    /// Records that changes were stored. Returns the outage that this ends, if it was logged.
     pub fn over(&mut self, now: Instant) -> Option<OutageEnd> {
         let Outage { since, calls, is_logged } = self.outage.take()?;
         if !is_logged {

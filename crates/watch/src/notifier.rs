@@ -1,7 +1,7 @@
 //! Wakes one subscriber for events of any of its kinds.
 //!
-//! A worker that subscribes to ten kinds has one notifier. Waiting for it is one flag and one
-//! waker, and a commit notifies only the subscribers of its kinds.
+//! A worker that subscribes to ten kinds has one notifier. Waiting takes one flag and one waker,
+//! and a commit notifies only the subscribers of its kinds.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 use futures_util::task::AtomicWaker;
 use tokio::task::coop::cooperative;
 
-/// One task waits for it at a time. A notification without a waiting task is kept until the next
-/// wait.
+/// A notification for a single waiting task. A notification without a waiting task is kept until
+/// the next wait.
 #[derive(Debug, Default)]
 pub(super) struct Notifier {
     is_notified: AtomicBool,
@@ -19,21 +19,21 @@ pub(super) struct Notifier {
 }
 
 impl Notifier {
-    /// Wakes the task that waits. Call it after the events are in place.
+    /// Wakes the waiting task. To be called after the events are in place.
     pub fn notify(&self) {
         if !self.is_notified.swap(true, Ordering::AcqRel) {
             self.waker.wake();
         }
     }
 
-    /// Whether it was notified since the last call, or since the last wait ended.
+    /// Returns whether a notification has arrived since the last call, or since the last wait
+    /// ended.
     pub fn take(&self) -> bool {
         // Reading first avoids a write to shared memory if there is no notification.
         self.is_notified.load(Ordering::Acquire) && self.is_notified.swap(false, Ordering::AcqRel)
     }
 
-    /// Resolves when it was notified. It yields to other tasks of its thread, however often it is
-    /// notified.
+    /// Waits for a notification. Yields to other tasks of its thread, however often it is notified.
     pub async fn notified(&self) {
         cooperative(poll_fn(|context| self.poll(context))).await;
     }
@@ -43,7 +43,7 @@ impl Notifier {
             return Poll::Ready(());
         }
         self.waker.register(context.waker());
-        // It may have been notified before the waker was registered.
+        // A notification may have arrived before the waker was registered.
         if self.take() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

@@ -1,5 +1,5 @@
-//! The states that were published a short while ago, until they are idle and can be packed
-//! (`packing`). Most states of a busy object are replaced before that, and cost nothing more.
+//! Recently published states, until they are idle and can be packed (`packing`). Most states of a
+//! busy object are replaced before that, and cost nothing more.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,8 +11,8 @@ use ballast_k8s::Object;
 
 use super::window::Event;
 
-/// The most states that wait. Beyond it, the oldest are dropped; the next pass over all objects
-/// finds them.
+/// Maximum number of waiting states. Beyond it, the oldest are dropped; the next pass over all
+/// objects finds them.
 const STATES_MAX: usize = 256 * 1024;
 
 #[derive(Default)]
@@ -20,13 +20,13 @@ pub(super) struct PackQueue(Mutex<Queue>);
 
 #[derive(Default)]
 struct Queue {
-    /// What each commit has published, oldest first.
+    /// The states of each commit, oldest first.
     commits: VecDeque<(Instant, Vec<Weak<Object>>)>,
     states: usize,
 }
 
 impl PackQueue {
-    /// Adds the states of a commit. It keeps none of them alive.
+    /// Adds the states of a commit. Keeps only weak references.
     pub fn add(&self, events: &[Arc<Event>]) {
         let states: Vec<Weak<Object>> = events.iter().map(|event| Arc::downgrade(&event.object)).collect();
         let mut let_go = Vec::new();
@@ -43,7 +43,7 @@ impl PackQueue {
     }
 
     /// Takes commits that were published at least `after` ago, oldest first, with about `about`
-    /// states together. Returns those states that still exist. `None` if there is no such commit.
+    /// states together. Returns the states that still exist. `None` if there is no such commit.
     pub fn take_idle(&self, after: Duration, about: usize) -> Option<Vec<Arc<Object>>> {
         let (now, mut commits, mut states) = (Instant::now(), Vec::new(), 0);
         let mut queue = self.held();

@@ -1,10 +1,10 @@
-//! Packs texts of objects, with one dictionary for each kind (`k8s::Text::pack`).
+//! Packs objects, with one dictionary per kind (`k8s::Text::pack`).
 
 use std::collections::BTreeMap;
 
 use ballast_k8s::{Dictionaries, GroupResource, Object};
 
-/// Packs texts, each against others of its kind.
+/// Packs objects with the dictionaries of their kinds.
 #[derive(Default)]
 pub(super) struct Packer(BTreeMap<GroupResource, Dictionaries>);
 

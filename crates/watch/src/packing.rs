@@ -1,12 +1,12 @@
-//! Packs the texts of idle objects, so that a large fleet takes less memory (`k8s::Text::pack`).
-//! Each process does it for its own view.
+//! Packs idle objects, so that a large fleet takes less memory (`k8s::Text::pack`). Each process
+//! does it for its own view.
 //!
-//! A state is idle if it was published a while ago and was not replaced since (`pack_queue`). An
+//! A state is idle if it was published some time ago and was not replaced since (`pack_queue`). An
 //! object that changes often is never packed, so workers read it without unpacking. States that a
 //! start reads from the log are packed at once (`load`). All objects are examined once a minute,
-//! because a text may be unpacked and then not be changed.
+//! because an object may be unpacked and then not be changed.
 //!
-//! *Invariant:* packing replaces no object. The text reads the same before and after.
+//! *Invariant:* packing replaces no object. Its JSON reads the same before and after.
 
 use std::convert::Infallible;
 
@@ -17,10 +17,10 @@ use super::Cache;
 use super::packer::Packer;
 use ballast_k8s::{Key, Object, Revision};
 
-/// The most objects of one step: some milliseconds. Then follows a pause of the same length.
+/// Maximum number of objects per step: some milliseconds, followed by a pause of the same length.
 const OBJECTS_PER_TURN_MAX: usize = 2_000;
 
-/// Runs for as long as it is polled.
+/// Runs while it is polled.
 pub(super) async fn run(cache: Cache) -> Infallible {
     let mut packer = Packer::default();
     let mut seen = Revision::ZERO;
@@ -30,7 +30,7 @@ pub(super) async fn run(cache: Cache) -> Infallible {
             tokio::time::sleep(cache.limits().pack_every).await;
             packer = pack_idle(&cache, packer).await;
         }
-        // Without writes, few texts are unpacked.
+        // Without writes, few objects are unpacked.
         let newest = cache.view().revision;
         if newest > seen {
             packer = pack_all(&cache, seen, packer).await;
@@ -52,7 +52,7 @@ async fn pack_idle(cache: &Cache, mut packer: Packer) -> Packer {
     packer
 }
 
-/// Packs everything that is not younger than this revision.
+/// Packs all objects up to this revision.
 async fn pack_all(cache: &Cache, through: Revision, mut packer: Packer) -> Packer {
     for kind in cache.view().kinds() {
         let mut place = Some(Key::cluster(kind, ""));
@@ -81,13 +81,13 @@ fn pack(object: &Object, through: Revision, packer: &mut Packer) {
     }
 }
 
-/// Runs a step on another thread than those that serve, and then pauses as long as it took.
+/// Runs a step on a blocking thread, and then pauses for the duration of the step.
 async fn in_background<T: Send + 'static>(turn: impl FnOnce() -> T + Send + 'static) -> T {
     let began = Instant::now();
     let done = match spawn_blocking(turn).await.map_err(JoinError::try_into_panic) {
         Ok(done) => done,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        // The runtime is shutting down, and this is not polled any more.
+        // The runtime is shutting down, and this future is not polled any more.
         Err(Err(_)) => std::future::pending().await,
     };
     tokio::time::sleep(began.elapsed()).await;

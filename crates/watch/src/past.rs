@@ -1,10 +1,10 @@
-//! States from before the windows: the newest state, taken back through the windows and then
-//! through the log.
+//! States from before the windows: the newest state, reverted through the windows and then through
+//! the log.
 //!
-//! *Invariants.* The result is the exact state of the kinds that were asked for, and has no others.
-//! A read holds no lock while it waits, and queues with the catch-up reads of watches, not with the
+//! *Invariants.* The result is the exact state of the requested kinds, and contains no others. A
+//! read holds no lock while it waits, and queues with the catch-up reads of watches, not with the
 //! writer. Memory is bounded: objects that have not changed since are shared with the newest state,
-//! and the others may have `Limits::past_bytes_max` together.
+//! and the others are limited to `Limits::past_bytes_max` together.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use super::catch_up_read;
 use super::window::Expired;
 use super::{Cache, Interest, View, load};
 
-/// Why a past state cannot be given.
+/// Why a past state is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
     #[error(transparent)]
     Expired(#[from] Expired),
-    /// Too many objects were different then.
+    /// Too many objects have changed since.
     #[error("more than {bytes_max} bytes of objects have changed since revision {asked}")]
     TooMuch { asked: Revision, bytes_max: usize },
     #[error("the log cannot be read now")]
@@ -45,9 +45,9 @@ impl PastError {
 }
 
 impl Cache {
-    /// Returns the exact state of some kinds at the moment that a request names in `spec.asOf`, by
-    /// a revision or by a time, and the time of that moment. The inner errors are about the fields
-    /// of the request.
+    /// Returns the exact state of some kinds at the moment that a request specifies in `spec.asOf`,
+    /// by a revision or by a time, and the time of that moment. The inner errors are about the
+    /// fields of the request.
     pub async fn state_as_of(
         &self,
         kinds: &[GroupResource],
@@ -106,8 +106,8 @@ impl Cache {
         Ok(Err(errors))
     }
 
-    /// The exact state of some kinds at a past revision, as far back as the windows or the log
-    /// remember. It holds no other kinds. For a future revision it is the newest state.
+    /// Returns the exact state of some kinds at a past revision, as far back as the windows or the
+    /// log reach. Contains no other kinds. For a future revision it is the newest state.
     pub async fn past(&self, kinds: &[GroupResource], revision: Revision) -> Result<Arc<View>, PastError> {
         let (mut view, floor) = self.remembered(kinds, revision);
         let mut left = self.limits().past_bytes_max;
@@ -119,8 +119,8 @@ impl Cache {
         Ok(Arc::new(view))
     }
 
-    /// Takes a kind back from the end of a span to its beginning. What its keys had before their
-    /// first change is read, and nothing of what followed. `left` is how many bytes may be read.
+    /// Reverts a kind from the end of a span to its beginning. Reads only the states from before
+    /// the first change of each key. `left` is the remaining number of bytes that may be read.
     async fn take_back(
         &self,
         view: &mut View,
@@ -130,7 +130,7 @@ impl Cache {
     ) -> Result<(), PastError> {
         let limits = self.limits();
         let bytes_max = limits.past_bytes_max;
-        // What was written in the span is not there at its beginning.
+        // Objects written in the span do not exist at its beginning.
         let is_newer = |object: &&Arc<Object>| object.revision > span.after;
         let newer: Vec<Key> = view.list(kind, None).filter(is_newer).map(|object| object.key.clone()).collect();
         newer.iter().for_each(|key| view.remove(key));
@@ -148,7 +148,7 @@ impl Cache {
         }
     }
 
-    /// A page of `Store::replaced`, read and parsed on other threads than those that serve.
+    /// Reads a page of `Store::replaced`, and parses it on a blocking thread.
     async fn read_replaced(
         &self,
         kind: GroupResource,
@@ -157,7 +157,7 @@ impl Cache {
         rows: usize,
     ) -> Result<Vec<Arc<Object>>, PastError> {
         let store = self.store().ok_or_else(|| PastError::Unreadable(catch_up_read::stopped()))?;
-        // In its own task, because dropping a query halfway would cost its connection.
+        // In a separate task, because dropping a query halfway would cost its connection.
         let reading = tokio::spawn(async move {
             let page = store.replaced(kind, span, after, rows).await?;
             let parsed = spawn_blocking(move || {
@@ -174,13 +174,13 @@ impl Cache {
         }
     }
 
-    /// The newest revision that was written up to the end of a second. Times on the wire are whole
-    /// seconds, so an object that says it was created then is there. `past` knows whether the log
-    /// still reaches back to it.
+    /// Returns the newest revision that was written up to the end of a second. Times on the wire
+    /// are whole seconds, so the result includes an object created in that second. `past` checks
+    /// whether the log still reaches back to it.
     pub async fn revision_at(&self, time: Time) -> Result<Revision, PastError> {
         let end_ms = time.seconds().saturating_add(1).saturating_mul(1000);
         let store = self.store().ok_or_else(|| PastError::Unreadable(catch_up_read::stopped()))?;
-        // In its own task, because dropping a query halfway would cost its connection.
+        // In a separate task, because dropping a query halfway would cost its connection.
         let reading = tokio::spawn(async move { store.revision_before(end_ms).await });
         match reading.await {
             Ok(found) => found.map_err(PastError::Unreadable),
@@ -188,7 +188,7 @@ impl Cache {
         }
     }
 
-    /// When a revision was written. None if its row is gone.
+    /// Returns when a revision was written; `None` if its row has been removed.
     pub async fn time_of(&self, revision: Revision) -> Result<Option<Time>, PastError> {
         let store = self.store().ok_or_else(|| PastError::Unreadable(catch_up_read::stopped()))?;
         let reading = tokio::spawn(async move { store.rows(&[revision]).await });
@@ -201,13 +201,14 @@ impl Cache {
         }
     }
 
-    /// The state of some kinds at a revision, or the oldest that the windows can tell, and from
-    /// which revision on they can.
+    /// Returns the state of some kinds at a revision, or the oldest state that the windows contain,
+    /// and the revision from which on they are complete.
     fn remembered(&self, kinds: &[GroupResource], revision: Revision) -> (View, Revision) {
         let interest = Interest::Kinds(kinds.to_vec());
         let (newest, floor, undo) = {
             let past = self.read();
-            // Under the lock, under which views are exchanged: the windows end where it does.
+            // Under the lock that guards the exchange of views, so that the windows end at the
+            // view.
             let newest = self.view();
             let floor = past.floor(&interest).min(newest.revision);
             let undo = past.between(&interest, revision.max(floor), newest.revision);

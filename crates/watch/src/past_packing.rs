@@ -1,6 +1,6 @@
-//! Packs the texts of old changes (`Store::pack`), so that a long history takes less space. Only
-//! the leader does it, a while after the changes and in short steps: what was just replaced is read
-//! again by watches, and a burst of writes is over before its rows are written a second time.
+//! Compresses old changes (`Store::pack`), so that a long history takes less space. Only the leader
+//! does it, some time after the changes and in short steps: recently replaced objects are still
+//! read by watches, and a burst of writes is over before its rows are written a second time.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +9,22 @@ use ballast_store::{Error, Span, Store};
 
 use super::history_bytes::HistoryBytes;
 
-/// How long a change is history before its text is packed.
+/// The age of a change from which on it is compressed.
 const PACKED_AFTER: Duration = Duration::from_secs(60);
-/// Changes of one step. Waiting writes run between two steps.
+/// Changes per step. Waiting writes run between two steps.
 const STEP_REVISIONS: i64 = 256;
-/// Steps of one call. What is left waits for the next call, so a fleet that writes much has its
-/// history packed when it is quiet.
+/// Steps per call. The rest waits for the next call, so the history of a busy fleet is compressed
+/// in quiet times.
 const STEPS_MAX: usize = 20;
 
-/// How far the log has been packed.
+/// The progress of the compression.
 #[derive(Debug, Default)]
 pub(super) struct PastPacking {
     through: Revision,
 }
 
 impl PastPacking {
-    /// Packs what is old enough, and tells `bytes` what that saves.
+    /// Compresses changes that are old enough, and subtracts the savings from `bytes`.
     pub async fn run(&mut self, store: &dyn Store, now_ms: i64, bytes: &mut HistoryBytes) -> Result<(), Error> {
         let age_ms = i64::try_from(PACKED_AFTER.as_millis()).unwrap_or(i64::MAX);
         let old = store.revision_before(now_ms.saturating_sub(age_ms)).await?;
@@ -38,7 +38,7 @@ impl PastPacking {
             let saved = store.pack(Span { after: self.through, through }).await?;
             bytes.save(&saved);
             self.through = through;
-            // As long a pause as the step took: half of the writer's time at most.
+            // As long a pause as the step took, so that it takes at most half of the writer's time.
             tokio::time::sleep(started.elapsed()).await;
         }
         Ok(())
@@ -51,7 +51,7 @@ mod tests {
     use ballast_k8s::{GroupResource, Key};
     use ballast_store::{Change, Operation, Term, open};
 
-    /// A change of the same object in each second.
+    /// Creates one change of the same object per second.
     fn log(changes: i64) -> Vec<Change> {
         let key = Key::cluster(GroupResource::new("clusters.cluster.karmada.io"), "member");
         let change = |number: i64| Change {

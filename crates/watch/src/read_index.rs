@@ -1,9 +1,9 @@
 //! Consistent reads: a read waits until the view has reached the read index, which is the end of
-//! the log when the read came.
+//! the log at the arrival of the read.
 //!
 //! *Invariant:* a read that waited (`Cache::fresh`) sees every write that any replica acknowledged
-//! before the read came. Finding the read index is one query to the database. All reads that come
-//! while one query is under way share the next.
+//! before the read arrived. Finding the read index is one query to the database. All reads that
+//! arrive during a query share the next one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use ballast_store::Store;
 use super::Cache;
 use super::freshness::{Lag, ReadIndexRequest, Stale, WAIT_MAX, WAITING_MAX};
 
-/// A replica that has not heard from the database for this long is cut off from it.
+/// The time without a response of the database after which a replica counts as cut off.
 const CUT_OFF_AFTER: Duration = Duration::from_secs(5);
-/// The time between two looks at the age of the view.
+/// The interval of the checks of the view's age.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Cache {
     /// Waits until the newest view contains every write that any replica acknowledged before this
-    /// call. It costs nothing if no other process writes.
+    /// call. Costs nothing if no other process writes.
     pub async fn fresh(&self) -> Result<(), Stale> {
         if self.is_taken_back() {
             return Err(Stale::TakenBack);
@@ -41,39 +41,40 @@ impl Cache {
         tokio::time::timeout(WAIT_MAX, self.reached(last)).await.map_err(|_| Stale::Behind)
     }
 
-    /// How much older than the log the newest view may be.
+    /// Returns how far the newest view may be behind the log.
     pub fn lag(&self) -> Lag {
         self.freshness().lag(self.view().revision)
     }
 
-    /// Whether this replica has lost its connection to the database.
+    /// Returns whether this replica has lost its connection to the database.
     pub fn is_cut_off(&self) -> bool {
         self.lag().time > CUT_OFF_AFTER || self.is_taken_back()
     }
 
-    /// Whether the view is too old to be shown to any client, or has changes that the log lacks.
+    /// Returns whether the view is too old to be returned to clients, or has changes that the log
+    /// lacks.
     pub fn is_outdated(&self) -> bool {
         *self.freshness().outdated.borrow() || self.is_taken_back()
     }
 
-    /// Whether the view has changes that the database has lost. It is replaced once the log is
-    /// lifted.
+    /// Returns whether the view has changes that the database has lost. It is replaced once the log
+    /// is bumped.
     pub fn is_taken_back(&self) -> bool {
         self.freshness().is_taken_back.load(Ordering::Relaxed)
     }
 
-    /// Resolves when the other replicas should hear of this one at once.
+    /// Resolves when this replica should report to the other replicas at once.
     pub async fn report_due(&self) {
         self.freshness().report.notified().await;
     }
 
-    /// Becomes true when the view is so old that running watches should end.
+    /// Returns a channel that becomes true when the view is so old that running watches should end.
     pub fn outdated(&self) -> watch::Receiver<bool> {
         self.freshness().outdated.subscribe()
     }
 }
 
-/// Updates `Cache::is_outdated`, for as long as it is polled.
+/// Updates `Cache::is_outdated` while it is polled.
 pub(super) async fn watch_age(cache: Cache) -> Infallible {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -86,7 +87,7 @@ pub(super) async fn watch_age(cache: Cache) -> Infallible {
     }
 }
 
-/// Answers the reads that wait for a read index, for as long as it is polled.
+/// Serves the reads that wait for a read index, while it is polled.
 pub(super) async fn serve(
     mut requests: mpsc::Receiver<ReadIndexRequest>,
     store: Arc<dyn Store>,
@@ -102,7 +103,7 @@ pub(super) async fn serve(
         let (sent, before) = (Instant::now(), cache.view().revision);
         let bounds = tokio::time::timeout(WAIT_MAX, store.bounds()).await;
         let last = match bounds {
-            // The log has lost changes. The follower finds out which, and readers try again.
+            // The log has lost changes. The follower determines which, and readers retry.
             Ok(Ok(bounds)) if bounds.last < before => {
                 cache.freshness().is_taken_back.store(true, Ordering::Relaxed);
                 None
@@ -121,7 +122,7 @@ pub(super) async fn serve(
             cache.freshness().observe(sent, before, last);
         }
         for ReadIndexRequest(answer) in waiting.drain(..) {
-            // The reader may have gone.
+            // The reader may have been dropped.
             let _ = answer.send(last);
         }
     }

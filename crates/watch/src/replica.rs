@@ -1,9 +1,9 @@
 //! The task that owns the log: it leads while the election wants it to, and follows otherwise.
 //!
-//! *Invariants.* It leads only from a view that has everything that earlier terms committed: the
-//! election asks for a term after the store has given it out, so no commit of an earlier one
-//! succeeds any more, and what succeeded is read first. If the database has lost changes, the log
-//! is lifted before the first write (`Follower::prepare`). While it follows, writes are refused.
+//! *Invariants.* It leads only from a view that includes all commits of earlier terms: the election
+//! starts a term after the store has assigned it, so later commits of earlier terms fail, and
+//! successful ones are read first. If the database has lost changes, the log is bumped before the
+//! first write (`Follower::prepare`). While it follows, writes are refused.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use super::leader::{Ended, Leader, changed};
 use super::writer::{Calls, WriteError};
 use super::{coalesce, compaction, packing, read_index};
 
-/// Tells the log's task whether the election wants it to lead, and tells the election whether it
-/// does. There is one for each shared log.
+/// The interface between the election and the log's task: sets whether the task should lead, and
+/// reports whether it does. Each shared log has one.
 pub struct RoleHandle {
     wanted: watch::Sender<Option<Term>>,
     held: watch::Receiver<Option<Term>>,
@@ -31,22 +31,21 @@ pub struct RoleHandle {
 pub struct LogClosed;
 
 impl RoleHandle {
-    /// Leads in a term that the store has given to this process. Returns when the view has caught
-    /// up and writes are accepted.
+    /// Leads in a term that the store has assigned to this process. Returns when the view has
+    /// caught up and writes are accepted.
     pub async fn lead(&mut self, term: Term) -> Result<(), LogClosed> {
         self.wanted.send_replace(Some(term));
         self.held.wait_for(|held| *held == Some(term)).await.map(drop).map_err(|_| LogClosed)
     }
 
-    /// Follows from now on. Returns when the commit that was under way has ended. Calls that wait
-    /// are refused.
+    /// Follows from now on. Returns when the commit in flight has ended. Waiting calls are refused.
     pub async fn follow(&mut self) -> Result<(), LogClosed> {
         self.wanted.send_replace(None);
         self.held.wait_for(Option::is_none).await.map(drop).map_err(|_| LogClosed)
     }
 
-    /// Resolves when this process does not lead: the store refused a commit, as another replica has
-    /// a later term.
+    /// Resolves when this process no longer leads, because the store refused a commit: another
+    /// replica has a later term.
     pub async fn lost(&mut self) -> Result<(), LogClosed> {
         self.held.wait_for(Option::is_none).await.map(drop).map_err(|_| LogClosed)
     }
@@ -57,19 +56,20 @@ pub(super) struct Replica {
     calls: Calls,
     wanted: watch::Receiver<Option<Term>>,
     held: watch::Sender<Option<Term>>,
-    /// This process has the log to itself, so there is no election, and it leads in term zero.
+    /// Whether this process does not share the log. It then leads in term zero, without an
+    /// election.
     is_alone: bool,
 }
 
 impl Replica {
-    /// For a log that no other process writes to: it leads from the start.
+    /// Creates the task of a log that no other process writes to: it leads from the start.
     pub fn alone(log: Follower, calls: Calls) -> Replica {
-        // There is no election that could change this.
+        // No election can change this.
         let (_, wanted) = watch::channel(Some(Term::default()));
         Replica { log, calls, wanted, held: watch::Sender::new(Some(Term::default())), is_alone: true }
     }
 
-    /// For a log that several processes share: it follows at first.
+    /// Creates the task of a log that several processes share: it follows initially.
     pub fn shared(log: Follower, calls: Calls) -> (Replica, RoleHandle) {
         let (wants, wanted) = watch::channel(None);
         let (held, holds) = watch::channel(None);
@@ -77,7 +77,7 @@ impl Replica {
     }
 
     /// Runs until the last `Writer` is dropped, all queued writes are stored and the store is
-    /// closed, or until a fault.
+    /// closed, or until an error.
     pub async fn run(mut self, asked: Option<mpsc::Receiver<ReadIndexRequest>>) -> Result<(), store::Error> {
         let Follower { store, clock, cache, .. } = &self.log;
         let (store, cache) = (Arc::clone(store), cache.clone());
@@ -93,8 +93,8 @@ impl Replica {
             }
         };
         tokio::select! {
-            // Coalescing is polled after the leader. So it needs no wake-up of its own, and on one
-            // thread subscribers see a write before its caller is answered.
+            // Coalescing is polled after the leader. So it needs no separate wake-up, and on one
+            // thread subscribers see a write before its caller gets the response.
             biased;
             ended = self.terms() => ended?,
             never = compaction => match never {},
@@ -110,7 +110,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Follows and leads in turn, as the election wants.
+    /// Follows and leads in turn, according to the election.
     async fn terms(&mut self) -> Result<(), store::Error> {
         let mut over = None;
         loop {
@@ -131,7 +131,7 @@ impl Replica {
         }
     }
 
-    /// Follows until the election wants this process to lead, in a term that is not over, and the
+    /// Follows until the election wants this process to lead, in a term that has not ended, and the
     /// view has caught up; `None` once the last `Writer` is dropped.
     async fn follow(&mut self, over: Option<Term>) -> Result<Option<Term>, store::Error> {
         let Replica { log, calls, wanted, .. } = self;
@@ -157,7 +157,7 @@ impl Replica {
             while *wanted.borrow() == Some(term) {
                 match log.prepare(term).await {
                     Ok(()) => return Ok(Some(term)),
-                    // The election finds out that the term is over.
+                    // The election will notice that the term has ended.
                     Err(
                         store::Error::Unavailable { .. }
                         | store::Error::NotSent { .. }

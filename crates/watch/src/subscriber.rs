@@ -17,16 +17,16 @@ use super::windows::{Interest, Windows};
 pub struct Subscriber {
     cache: Cache,
     interest: Interest,
-    /// All events of interest up to this revision were returned.
+    /// The revision up to which all events of interest were returned.
     cursor: Revision,
     /// Whether the windows had no further event at the last read. `wakeup` announces later ones.
     caught_up: bool,
     wakeup: Wakeup,
 }
 
-/// How a subscriber learns of further events.
+/// The channel that announces further events.
 enum Wakeup {
-    /// For this subscriber alone: notified by each commit with an event of interest.
+    /// For this subscriber only: notified by each commit with an event of interest.
     Notifier(Arc<Notifier>),
     /// Shared by many subscribers, which are woken together.
     Channel(watch::Receiver<Revision>),
@@ -36,12 +36,12 @@ impl Wakeup {
     async fn moved(&mut self) {
         match self {
             Wakeup::Notifier(notifier) => notifier.notified().await,
-            // It cannot fail: the sender lives in the cache.
+            // Cannot fail: the sender lives in the cache.
             Wakeup::Channel(moves) => drop(moves.changed().await),
         }
     }
 
-    /// Whether it has moved, without waiting. Afterwards it has not.
+    /// Returns without waiting whether an announcement has arrived, and clears it.
     fn has_moved(&mut self) -> bool {
         match self {
             Wakeup::Notifier(notifier) => notifier.take(),
@@ -51,8 +51,8 @@ impl Wakeup {
 }
 
 impl Cache {
-    /// A cursor over the events of `interest` after a revision, which may lie in the future. Only
-    /// commits with such an event wake it.
+    /// Creates a cursor over the events of `interest` after a revision, which may lie in the
+    /// future. Only commits with such an event wake it.
     pub fn subscribe(&self, mut interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
         let wakeup = match &mut interest {
             Interest::All => Wakeup::Channel(self.tip()),
@@ -70,8 +70,8 @@ impl Cache {
         Ok(subscriber)
     }
 
-    /// As `subscribe`, for a kind that may have thousands of watchers. They are woken together, and
-    /// once for several commits that follow each other closely (`coalesce`).
+    /// Subscribes to a kind that may have thousands of watchers. They are woken together, and once
+    /// for several commits in quick succession (`coalesce`).
     pub fn subscribe_coalesced(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
         let wakeup = self.write().kind(resource).coalesced.subscribe();
         let interest = Interest::Kinds(vec![resource]);
@@ -86,9 +86,9 @@ impl Subscriber {
         Subscriber { cache, interest, cursor: after, caught_up: false, wakeup }
     }
 
-    /// Waits for the next events, and returns at least one, oldest first. Many events come in
-    /// parts. An error means that this subscriber was too slow and must list again. Dropping the
-    /// future loses no event.
+    /// Waits for the next events, and returns at least one, oldest first. Many events are split
+    /// over several calls. An error means that this subscriber was too slow and must list again.
+    /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Expired> {
         loop {
             if self.caught_up {
@@ -104,8 +104,8 @@ impl Subscriber {
         }
     }
 
-    /// As `next`, without waiting: `None` if there is no event of interest. It reads the windows
-    /// only after a notification.
+    /// Returns the next events without waiting: `None` if there is no event of interest. Reads the
+    /// windows only after a notification.
     pub fn next_ready(&mut self) -> Option<Result<Vec<Arc<Event>>, Expired>> {
         if self.caught_up && !self.wakeup.has_moved() {
             return None;
@@ -113,16 +113,16 @@ impl Subscriber {
         self.take().map(|events| (!events.is_empty()).then_some(events)).transpose()
     }
 
-    /// All events of interest up to this revision were given, as of the last look.
+    /// Returns the revision up to which all events of interest were returned, as of the last read.
     pub fn given(&self) -> Revision {
         self.cursor
     }
 
-    /// As `given`, as of now: the revision for a bookmark.
+    /// Returns the revision for a bookmark: like `given`, but as of now.
     pub fn position(&self) -> Revision {
         let past = self.cache.read();
-        // If the window has forgotten events that were not returned, some are missing though none
-        // waits.
+        // If the window has forgotten events that were not returned, some are missing although none
+        // is waiting.
         let nothing_waits = self.check_in(&past).is_ok()
             && past.windows(&self.interest).all(|window| window.after(self.cursor).next().is_none());
         if nothing_waits { self.cursor.max(past.revision) } else { self.cursor }

@@ -12,14 +12,14 @@ use ballast_k8s::{GroupResource, Key, Object, Revision};
 
 use super::window::{Event, EventKind};
 
-/// An immutable snapshot. Views share what they have in common, so holding an old one costs only
-/// what has changed since.
+/// An immutable snapshot. Views share their unchanged objects, so holding an old one costs only the
+/// objects that have changed since.
 #[derive(Clone, Debug)]
 pub struct View {
     pub revision: Revision,
     kinds: BTreeMap<GroupResource, Objects>,
-    /// The sizes of the stored texts by namespace, in bytes. Those of cluster-scoped objects are in
-    /// the namespace "".
+    /// The size of the stored objects per namespace, in bytes. Cluster-scoped objects count for the
+    /// namespace "".
     bytes: OrdMap<Arc<str>, usize>,
 }
 
@@ -28,11 +28,11 @@ type Objects = OrdMap<NamespacedName, Arc<Object>>;
 /// Namespace and name, ordered as in a list.
 type NamespacedName = (Arc<str>, Arc<str>);
 
-/// A position to search for, which borrows its text.
+/// A borrowed position to search for.
 #[derive(Clone, Copy)]
 enum SearchKey<'a> {
     At(&'a str, &'a str),
-    /// After the last object of this namespace, and before the next namespace.
+    /// The position after the last object of this namespace, before the next namespace.
     EndOf(&'a str),
 }
 
@@ -41,13 +41,13 @@ impl View {
         self.kinds.get(&key.resource)?.get(&SearchKey::At(&key.namespace, &key.name))
     }
 
-    /// The objects of a kind in key order. `None` means all namespaces.
+    /// Returns the objects of a kind in key order. `None` means all namespaces.
     pub fn list(&self, resource: GroupResource, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
         let start = Bound::Included(SearchKey::At(namespace.unwrap_or_default(), ""));
         self.range(resource, start, namespace)
     }
 
-    /// The objects after `(namespace, name)` in key order: the next page of a list.
+    /// Returns the objects after `(namespace, name)` in key order: the next page of a list.
     pub fn list_after<'a>(
         &'a self,
         resource: GroupResource,
@@ -63,8 +63,8 @@ impl View {
         self.range(resource, start, namespace)
     }
 
-    /// The objects whose names begin with `prefix`, in key order. The namespace is empty for
-    /// cluster-scoped kinds.
+    /// Returns the objects with names that begin with `prefix`, in key order. The namespace is
+    /// empty for cluster-scoped kinds.
     pub fn list_prefixed<'a>(
         &'a self,
         resource: GroupResource,
@@ -75,7 +75,8 @@ impl View {
         self.range(resource, from, Some(namespace)).take_while(move |object| object.key.name.starts_with(prefix))
     }
 
-    /// The number of objects. Without a namespace it is known; with one, the namespace is walked.
+    /// Returns the number of objects. Constant time without a namespace; with one, the namespace is
+    /// walked.
     pub fn count(&self, resource: GroupResource, namespace: Option<&str>) -> usize {
         match namespace {
             None => self.kinds.get(&resource).map_or(0, OrdMap::len),
@@ -83,12 +84,12 @@ impl View {
         }
     }
 
-    /// The size of the stored texts of a namespace, of all kinds, in bytes.
+    /// Returns the size of the stored objects of a namespace, of all kinds, in bytes.
     pub fn namespace_bytes(&self, namespace: &str) -> usize {
         self.bytes.get(namespace).copied().unwrap_or_default()
     }
 
-    /// The largest size of the stored texts of one namespace.
+    /// Returns the maximum of `namespace_bytes` over all namespaces.
     pub fn namespace_bytes_max(&self) -> usize {
         let namespaces = self.bytes.iter().filter(|(namespace, _)| !namespace.is_empty());
         namespaces.map(|(_, bytes)| *bytes).max().unwrap_or_default()
@@ -106,19 +107,19 @@ impl View {
         found.into_iter().flatten().map(|(_, object)| object)
     }
 
-    /// A view of these objects alone, for commands that read views without a server.
+    /// Creates a view of these objects, for commands that read views without a server.
     pub fn of(objects: impl IntoIterator<Item = Arc<Object>>) -> View {
         let mut view = View::empty_at(Revision(1));
         objects.into_iter().for_each(|object| view.insert(object));
         view
     }
 
-    /// Adds an object to this copy of a view, or replaces it.
+    /// Adds or replaces an object in this copy of a view.
     pub fn put(&mut self, object: Arc<Object>) {
         self.insert(object);
     }
 
-    /// The kinds that have, or had, objects.
+    /// Returns the kinds that have, or had, objects.
     pub(super) fn kinds(&self) -> Vec<GroupResource> {
         self.kinds.keys().copied().collect()
     }
@@ -127,13 +128,13 @@ impl View {
         View { revision, kinds: BTreeMap::new(), bytes: OrdMap::new() }
     }
 
-    /// The same state at another revision.
+    /// Returns the same state at another revision.
     pub(super) fn at(&self, revision: Revision) -> View {
         View { revision, kinds: self.kinds.clone(), bytes: self.bytes.clone() }
     }
 
-    /// Whether both views share the objects of a kind. It compares pointers, so `false` does not
-    /// mean that the objects differ.
+    /// Returns whether both views share the objects of a kind. Compares pointers, so `false` does
+    /// not mean that the objects differ.
     pub(super) fn shares(&self, other: &View, kind: GroupResource) -> bool {
         match (self.kinds.get(&kind), other.kinds.get(&kind)) {
             (Some(one), Some(other)) => one.ptr_eq(other),
@@ -141,7 +142,7 @@ impl View {
         }
     }
 
-    /// The same state without the other kinds, of which it keeps nothing in memory.
+    /// Returns the same state restricted to some kinds; keeps no objects of other kinds in memory.
     pub fn only(&self, kinds: &[GroupResource]) -> View {
         let wanted = self.kinds.iter().filter(|(kind, _)| kinds.contains(kind));
         let kinds = wanted.map(|(kind, objects)| (*kind, objects.clone())).collect();
@@ -173,7 +174,7 @@ impl View {
         }
     }
 
-    /// One step forward.
+    /// Applies an event.
     pub fn apply(&mut self, event: &Event) {
         match event.kind {
             EventKind::Created | EventKind::Updated => self.insert(event.object.clone()),
@@ -182,7 +183,8 @@ impl View {
         self.revision = event.revision;
     }
 
-    /// One step back. The caller sets the revision, because an event does not know the one before.
+    /// Reverts an event. The caller sets the revision, because an event does not contain the
+    /// previous one.
     pub(super) fn undo(&mut self, event: &Event) {
         match &event.previous {
             Some(previous) => self.insert(previous.clone()),
@@ -200,7 +202,8 @@ impl equivalent::Comparable<NamespacedName> for SearchKey<'_> {
     }
 }
 
-/// Objects and keys usually share the text of their namespace, so equal addresses are tried first.
+/// Compares strings. Objects and keys usually share the allocation of their namespace, so addresses
+/// are compared first.
 fn compare(namespace: &str, other: &str) -> Ordering {
     if std::ptr::eq(namespace, other) { Ordering::Equal } else { namespace.cmp(other) }
 }

@@ -1,7 +1,7 @@
 //! The recent events of one kind in a bounded queue, oldest first.
 //!
-//! Each kind has a window of its own, so a busy kind never shortens that of a quiet one. A window
-//! has forgotten events up to its `floor`. A reader that has seen everything up to there has missed
+//! Each kind has a separate window, so a busy kind never shortens that of a quiet one. A window has
+//! forgotten events up to its `floor`. A reader that has seen everything up to the floor has missed
 //! nothing.
 
 use std::collections::VecDeque;
@@ -28,8 +28,8 @@ pub struct Event {
     pub object: Arc<Object>,
     /// The state before the change; `None` for `Created`.
     pub previous: Option<Arc<Object>>,
-    /// When it was written by the writer's clock, in milliseconds since 1970. Zero in a
-    /// `Difference`, which knows no times.
+    /// When the change was written by the writer's clock, in milliseconds since 1970. Zero in a
+    /// `Difference`, which has no times.
     pub time_ms: i64,
     is_alike: OnceLock<bool>,
 }
@@ -45,15 +45,15 @@ impl Event {
         Event { revision, kind, object, previous, time_ms, is_alike: OnceLock::new() }
     }
 
-    /// Whether the states before and after are alike by this rule; false where there was no state
-    /// before. They are compared once for all subscribers, so all callers must use the same rule
-    /// for one kind.
+    /// Returns whether the states before and after are alike by this rule; false if there was no
+    /// state before. The result is cached for all subscribers, so all callers must use the same
+    /// rule for one kind.
     pub fn is_alike(&self, rule: fn(&Object, &Object) -> bool) -> bool {
         self.previous.as_deref().is_some_and(|before| *self.is_alike.get_or_init(|| rule(before, &self.object)))
     }
 }
 
-/// The revision lies before everything that is remembered. On the wire it is a 410.
+/// The revision is older than the remembered history. On the wire it is a 410.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("revision {asked} is too old, the oldest is {oldest}")]
 pub struct Expired {
@@ -70,7 +70,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// An empty window that has forgotten everything up to and including `floor`.
+    /// Creates an empty window that has forgotten everything up to and including `floor`.
     pub fn new(floor: Revision) -> Window {
         Window { events: VecDeque::new(), bytes: 0, floor }
     }
@@ -80,8 +80,8 @@ impl Window {
         self.events.push_back(event);
     }
 
-    /// Moves events beyond the bounds to `forgotten`. The caller frees them after it has released
-    /// the lock, because freeing takes long.
+    /// Moves events beyond the bounds to `forgotten`. The caller drops them after it has released
+    /// the lock, because that takes long.
     pub fn trim(&mut self, now_ms: i64, limits: &Limits, forgotten: &mut Vec<Arc<Event>>) {
         let oldest_ms = now_ms.saturating_sub(limits.window_age_max.as_millis() as i64);
         while let Some(oldest) = self.events.front() {
@@ -95,25 +95,25 @@ impl Window {
         }
     }
 
-    /// Forgets all events up to a revision, also those that the window never had.
+    /// Forgets all events up to a revision, including events that the window never had.
     pub fn restart(&mut self, floor: Revision) -> VecDeque<Arc<Event>> {
         (self.bytes, self.floor) = (0, floor);
         std::mem::take(&mut self.events)
     }
 
-    /// The last revision whose event may be forgotten.
+    /// Returns the revision up to which events may be forgotten.
     pub fn floor(&self) -> Revision {
         self.floor
     }
 
-    /// The events after a revision, oldest first.
+    /// Returns the events after a revision, oldest first.
     pub fn after(&self, revision: Revision) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
         let start = self.events.partition_point(|event| event.revision <= revision);
         self.events.range(start..)
     }
 }
 
-/// The approximate memory of an event, in bytes.
+/// Returns the approximate memory of an event, in bytes.
 fn weight(event: &Event) -> usize {
     const BESIDE_THE_TEXT: usize = 512;
     event.object.text.content_len() + BESIDE_THE_TEXT

@@ -1,4 +1,4 @@
-//! The windows of all kinds, with the subscribers to notify, and past views that were asked for.
+//! The windows of all kinds, with the subscribers to notify, and recently requested past views.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use super::window::{Event, Window};
 use super::{Limits, View};
 use ballast_k8s::{GroupResource, Revision};
 
-/// The kinds whose events a subscriber gets.
+/// The kinds of events that a subscriber gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interest {
     All,
@@ -19,17 +19,17 @@ pub enum Interest {
 
 /// The windows of all kinds. Their lock is held only for as long as it takes to copy pointers.
 pub(super) struct Windows {
-    /// The floor of the windows that are still to be made.
+    /// The floor of windows that are created later.
     start: Revision,
-    /// All events up to this revision were put into the windows.
+    /// The revision up to which all events were put into the windows.
     pub revision: Revision,
     pub kinds: BTreeMap<GroupResource, Kind>,
-    /// Past states that were asked for lately. The next page of a list asks for the same one.
+    /// Recently requested past states. The next page of a list requests the same one.
     pub views: BTreeMap<Revision, Arc<View>>,
 }
 
-/// Events and views that the windows have forgotten. Drop it after the lock on the windows is
-/// released: it may free thousands of objects.
+/// Events and views that the windows have forgotten. Must be dropped after the lock on the windows
+/// is released, because that may free thousands of objects.
 #[must_use = "it should be dropped outside the lock"]
 #[derive(Default)]
 pub(super) struct Forgotten {
@@ -41,20 +41,21 @@ pub(super) struct Kind {
     window: Window,
     /// The revision of the newest event.
     pub newest: Revision,
-    /// Of the subscribers that each commit notifies. Dropped ones are removed when the next one is
-    /// added.
+    /// The notifiers of the subscribers that each commit notifies. Dropped ones are removed when
+    /// the next one is added.
     pub notifiers: Vec<Weak<Notifier>>,
     /// The revision of the newest event at the last wake-up of the coalesced subscribers.
     pub coalesced: Arc<watch::Sender<Revision>>,
 }
 
 impl Windows {
-    /// Windows without events, at the revision of the first view. No event up to `start` is known.
+    /// Creates windows without events, at the revision of the first view. No event up to `start` is
+    /// known.
     pub fn new(start: Revision, revision: Revision) -> Windows {
         Windows { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() }
     }
 
-    /// The windows of the kinds of `interest`.
+    /// Returns the windows of the kinds of `interest`.
     pub fn windows<'a>(&'a self, interest: &'a Interest) -> impl Iterator<Item = &'a Window> {
         let (all, some) = match interest {
             Interest::All => (Some(self.kinds.values()), None),
@@ -63,12 +64,12 @@ impl Windows {
         all.into_iter().flatten().chain(some.into_iter().flatten()).map(|kind| &kind.window)
     }
 
-    /// Some event of `interest` up to this revision may be forgotten.
+    /// Returns the revision up to which an event of `interest` may be forgotten.
     pub fn floor(&self, interest: &Interest) -> Revision {
         self.windows(interest).map(Window::floor).fold(self.start, Revision::max)
     }
 
-    /// The events of `interest` after one revision up to another, oldest first.
+    /// Returns the events of `interest` after one revision up to another, oldest first.
     pub fn between(&self, interest: &Interest, after: Revision, through: Revision) -> Vec<Arc<Event>> {
         let mut events: Vec<Arc<Event>> = self
             .windows(interest)
@@ -109,7 +110,7 @@ impl Windows {
         forgotten
     }
 
-    /// Forgets every event up to a revision, because the events that lead there are not known.
+    /// Forgets all events up to a revision, because the events that lead to it are not known.
     pub fn forget_all(&mut self, revision: Revision) -> Forgotten {
         let mut forgotten = Forgotten::default();
         for kind in self.kinds.values_mut() {

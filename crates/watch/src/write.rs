@@ -1,10 +1,10 @@
-//! A write as the caller states it, and why it may be rejected.
+//! A write as the caller specifies it, and the reasons for its rejection.
 
 use std::sync::Arc;
 
 use ballast_k8s::{Document, Key, Object, Revision, Status};
 
-/// What happens to the other writes of a call when one is rejected.
+/// The effect of a rejected write on the other writes of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomicity {
     /// A rejected write does not stop the others.
@@ -30,7 +30,7 @@ pub enum Expect {
 #[derive(Clone, Debug)]
 pub enum Draft {
     Put(Document),
-    /// Carries the last state, which watchers see.
+    /// Contains the last state, which watchers receive.
     Delete(Document),
 }
 
@@ -42,13 +42,13 @@ impl Draft {
     }
 }
 
-/// Why a write was rejected, with the state that was in its way.
+/// The reason for the rejection of a write, with the conflicting state.
 #[derive(Debug)]
 pub enum Rejected {
     Exists(Arc<Object>),
     Missing,
     Changed(Arc<Object>),
-    /// A commit hook refused it.
+    /// A commit hook refused the write.
     Refused(Box<Status>),
     /// Another write of the call was rejected, and the call was `Atomicity::All`.
     NotTried,

@@ -14,10 +14,10 @@ use super::commit_hook::CommitHookFactory;
 use super::write::{Atomicity, Rejected, Write};
 use super::{Limits, View};
 
-/// Says whether a write may still be stored. It is called directly before the commit.
+/// A predicate that is true while a write may be stored. Called directly before the commit.
 pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Why a whole call failed.
+/// The reason for the failure of a whole call.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
     #[error("too many writes are waiting")]
@@ -25,10 +25,10 @@ pub enum WriteError {
     /// The store failed, and nothing was stored.
     #[error("nothing can be written now: {}", .0.reason())]
     Unavailable(#[source] Arc<store::Error>),
-    /// The answer of the store to the commit got lost, so the write may be stored, or appear later.
+    /// The store's response to the commit was lost, so the write may be stored, or appear later.
     #[error("it may have been stored: {}", .0.reason())]
     InDoubt(#[source] Arc<store::Error>),
-    /// The fence of the call does not hold any more. Nothing was stored.
+    /// The fence of the call no longer holds. Nothing was stored.
     #[error("this replica does not hold the lease")]
     Fenced,
     /// This process does not lead. Nothing was stored.
@@ -37,7 +37,7 @@ pub enum WriteError {
     /// Another replica took over while the call waited. Nothing was stored.
     #[error("another replica leads now")]
     Deposed,
-    /// The writer has stopped, and takes no further call.
+    /// The writer has stopped, and accepts no further calls.
     #[error("the writer has stopped")]
     Closed,
 }
@@ -46,7 +46,7 @@ pub enum WriteError {
 #[derive(Clone)]
 pub struct Writer {
     queue: mpsc::Sender<Call>,
-    /// The free room in the queue, in units of `QUEUE_UNIT` bytes.
+    /// The free capacity of the queue, in units of `QUEUE_UNIT` bytes.
     room: Arc<Semaphore>,
     room_max: u32,
     hooks: Hooks,
@@ -55,7 +55,7 @@ pub struct Writer {
 /// The commit hooks, once they are set.
 type Hooks = Arc<OnceLock<Arc<dyn CommitHookFactory>>>;
 
-/// A semaphore counts in 32 bits, so the room is counted in kibibytes.
+/// A semaphore counts in 32 bits, so the capacity is counted in kibibytes.
 const QUEUE_UNIT: usize = 1024;
 
 pub(super) struct Call {
@@ -68,37 +68,38 @@ pub(super) struct Call {
 
 pub(super) struct Caller {
     answer: oneshot::Sender<Answer>,
-    /// Its room in the queue, given back with the answer.
+    /// The capacity that the call occupies in the queue, released with the response.
     _room: OwnedSemaphorePermit,
 }
 
 type Answer = Result<Vec<WriteOutcome>, WriteError>;
 
 impl Writer {
-    /// Runs these hooks for all writes from now on. Only the first call counts.
+    /// Sets the hooks for all later writes. Only the first call has an effect.
     pub fn set_commit_hooks(&self, hooks: Arc<dyn CommitHookFactory>) {
         let _first_stays = self.hooks.set(hooks);
     }
 
-    /// The members of the status of this kind that only commit hooks write.
+    /// Returns the members of the status of this kind that only commit hooks write.
     pub fn hook_owned_members(&self, resource: GroupResource) -> &'static [MemberPath] {
         self.hooks.get().map_or(&[], |hooks| hooks.owned_members(resource))
     }
 
-    /// The outcome that a write would have at this view, for a dry run.
+    /// Returns the outcome that a write would have at this view, for a dry run.
     pub fn rehearse(&self, view: &View, write: Write) -> Result<(), Rejected> {
         let mut batch = Batch::after(view, 0, self.hooks.get().map(|hooks| &**hooks));
         batch.add(&[write], Atomicity::Each).into_iter().try_for_each(|planned| planned.map(drop))
     }
 
-    /// Stores the accepted ones of `writes` in one transaction, and returns once they are durable
-    /// and in the newest view. The outcomes are in the order of `writes`, and each write sees the
-    /// earlier ones of the call. Dropping the future does not take the writes back.
+    /// Stores the accepted writes in one transaction, and returns once they are durable and in the
+    /// newest view. The outcomes are in the order of `writes`, and each write sees the earlier ones
+    /// of the call. Dropping the future does not cancel the writes.
     pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<WriteOutcome>, WriteError> {
         self.commit_behind(None, writes, atomicity).await
     }
 
-    /// As `commit`, but stores nothing unless the fence holds when the transaction is sent.
+    /// Commits like [`Writer::commit`], but stores nothing unless the fence holds when the
+    /// transaction is sent.
     pub async fn commit_behind(
         &self,
         fence: Option<Fence>,
@@ -119,7 +120,7 @@ impl Writer {
     }
 }
 
-/// The handle, and the queue behind it.
+/// Creates the handle and the queue.
 pub(super) fn queue(limits: &Limits) -> (Writer, Calls) {
     let (queue, calls) = mpsc::channel(limits.queue_calls_max);
     let room_max = u32::try_from(limits.queue_bytes_max / QUEUE_UNIT).unwrap_or(u32::MAX);
@@ -135,29 +136,30 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// The commit hooks, if they are set.
+    /// Returns the commit hooks, if they are set.
     pub fn hooks(&self) -> Option<Arc<dyn CommitHookFactory>> {
         self.hooks.get().map(Arc::clone)
     }
 
-    /// `None` once the last `Writer` is dropped and nothing waits.
+    /// Waits for the next call; `None` once the last `Writer` is dropped and the queue is empty.
     pub async fn next(&mut self) -> Option<Call> {
         self.waiting.recv().await
     }
 
-    /// A call that waits already.
+    /// Returns the next call, if one is waiting.
     pub fn waiting(&mut self) -> Option<Call> {
         self.waiting.try_recv().ok()
     }
 }
 
 impl Caller {
-    /// Dropping the future of `commit` drops the answer, and not the writes.
+    /// Sends the response. If the caller has dropped the future of `commit`, only the response is
+    /// dropped, not the writes.
     pub fn answer(self, answer: Answer) {
         let _ = self.answer.send(answer);
     }
 
-    /// One that does not wait for its answer.
+    /// Creates a caller that does not wait for its response.
     #[cfg(test)]
     pub fn gone() -> Caller {
         let room = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("nobody else has taken it");

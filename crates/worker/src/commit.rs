@@ -1,12 +1,13 @@
-//! Commits what was planned from a view, and reads the outcomes: the driver of optimistic writes.
+//! Commits changes that were planned from a view, and reads the outcomes: the driver of optimistic
+//! writes.
 //!
 //! A plan names the revisions that it was made from, so a write conflicts if an object changed
 //! meanwhile. A conflict on one object fails the whole transaction. Each further attempt takes half
 //! as many objects, down to one, so work makes progress even if objects change all the time. An
-//! object that refuses its write is left out, and the others go on.
+//! object with a refused write is left out, and the others are written.
 //!
-//! *Left to others.* The caller plans each attempt again from the newest view, and decides what is
-//! recorded about objects that are left out.
+//! *Out of scope.* The caller plans each attempt again from the newest view, and decides what to
+//! record for objects that are left out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +16,14 @@ use super::{Failure, KeyOutcome, Next};
 use ballast_k8s::{GroupResource, Key, Object, Status};
 use ballast_registry::{Atomicity, Change, Client};
 
-/// Attempts before a key yields to others: enough to halve 2,000 objects down to one, and to leave
-/// out refused ones a few times.
+/// Maximum attempts before a key yields to others: enough to halve 2,000 objects down to one, and
+/// to leave out refused ones a few times.
 const ATTEMPTS_MAX: usize = 14;
 
-/// Changes of one batch.
+/// The changes of one batch.
 pub type Changes = Vec<(GroupResource, Change)>;
 
-/// The attempts at one transaction, and what earlier attempts say about the next one.
+/// The attempts at one transaction, with the adaptations from earlier attempts.
 #[derive(Clone)]
 pub struct Attempts<R = Status> {
     left: usize,
@@ -31,30 +32,31 @@ pub struct Attempts<R = Status> {
 }
 
 impl<R> Attempts<R> {
-    /// `size` is the most objects of the first attempt.
+    /// Creates the attempts. `size` is the maximum number of objects of the first attempt.
     pub fn new(size: usize) -> Attempts<R> {
         Attempts { left: ATTEMPTS_MAX, size, left_out: HashMap::new() }
     }
 
-    /// Begins an attempt. False: there were enough, and the key is tried again after a backoff.
+    /// Starts an attempt. Returns false if there were enough, and the key is retried after a
+    /// backoff.
     pub fn begin(&mut self) -> bool {
         let is_left = self.left > 0;
         self.left = self.left.saturating_sub(1);
         is_left
     }
 
-    /// The most objects of this attempt.
+    /// Returns the maximum number of objects of this attempt.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The objects that are left out, because their writes were refused, and why.
+    /// Returns the objects that are left out because their writes were refused, with the reasons.
     pub fn left_out(&self) -> &HashMap<Key, R> {
         &self.left_out
     }
 
-    /// Adapts the next attempt to a failure. `refused` are the objects whose writes were refused.
-    /// Returns whether another attempt may succeed now.
+    /// Adapts the next attempt to a failure. `refused` are the objects with refused writes. Returns
+    /// whether another attempt may succeed now.
     pub fn adapt(&mut self, failure: Failure, refused: impl IntoIterator<Item = (Key, R)>) -> bool {
         let known = self.left_out.len();
         self.left_out.extend(refused);
@@ -69,16 +71,16 @@ impl<R> Attempts<R> {
     }
 }
 
-/// Why a transaction was not made.
+/// The reason for a failed transaction.
 #[derive(Debug)]
 pub struct CommitFailure {
-    /// The cause. A conflict is the cause only if nothing else is, because all other changes of a
-    /// transaction that fails answer with one.
+    /// The cause. A conflict is the cause only if there is no other error, because all other
+    /// changes of a failed transaction report a conflict.
     pub status: Box<Status>,
-    /// The objects that can be left out, and refused their edits.
+    /// The objects with refused edits that can be left out.
     pub refused: Vec<(Key, Status)>,
-    /// The objects that were edited nevertheless. That happens only to objects that are stored
-    /// upstream, because each of them is written by itself.
+    /// The objects that were edited nevertheless. Only objects that are stored upstream can be,
+    /// because each of them is written separately.
     pub written: Vec<Key>,
 }
 
@@ -89,7 +91,7 @@ impl From<Status> for CommitFailure {
 }
 
 /// Commits all changes or none, and returns the objects in the order of the changes.
-/// `can_leave_out` says without which edited objects the rest can go on.
+/// `can_leave_out` returns whether the rest can be committed without an edited object.
 pub async fn commit_together(
     client: &Client,
     changes: Changes,
@@ -125,7 +127,7 @@ fn read_together(
     Err(CommitFailure { status: Box::new(status), refused, written })
 }
 
-/// The object that a change edits.
+/// Returns the key of the object that a change edits.
 pub fn edited(change: &Change) -> Option<Key> {
     match change {
         Change::Edit { base, .. } => Some(base.key.clone()),
@@ -133,8 +135,8 @@ pub fn edited(change: &Change) -> Option<Key> {
     }
 }
 
-/// Commits the changes in one transaction, each whatever becomes of the others. Returns the outcome
-/// of each beside what the caller keeps with it.
+/// Commits the changes in one transaction, but independently of each other. Returns each outcome
+/// with the caller's value of the change.
 pub async fn commit_each<T>(
     client: &Client,
     changes: Vec<(T, (GroupResource, Change))>,
@@ -154,7 +156,8 @@ pub async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Res
 }
 
 impl KeyOutcome {
-    /// The outcome of a key whose object was to be written: `next`, or what the failure calls for.
+    /// Returns the outcome of a key after a write of its object: `next`, or the retry that the
+    /// failure requires.
     pub fn of_write(key: Key, next: Next, outcome: Result<Arc<Object>, Status>) -> KeyOutcome {
         match outcome {
             Ok(object) => KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, next) },
@@ -180,7 +183,7 @@ mod tests {
         Key::namespaced(BINDINGS, "shop", name)
     }
 
-    /// The sizes of the attempts after failures of this kind.
+    /// Returns the sizes of the attempts after failures of this kind.
     fn sizes_after(failure: Failure, first: usize) -> Vec<usize> {
         let mut attempts: Attempts = Attempts::new(first);
         let mut sizes = Vec::new();
@@ -213,7 +216,7 @@ mod tests {
         assert!(attempts.begin() && attempts.adapt(Failure::Unavailable, [(key("b"), "never")]));
         assert_eq!(attempts.size(), 8);
         assert_eq!(attempts.left_out(), &HashMap::from([(key("a"), "no"), (key("b"), "never")]));
-        // It was left out already, so leaving it out does not help.
+        // The object was left out already, so leaving it out again does not help.
         assert!(!attempts.adapt(Failure::Refused, [(key("a"), "still no")]));
     }
 
@@ -230,7 +233,7 @@ mod tests {
         Ok(Arc::new(Object::decode(key(name), Revision(7), object.to_string().into()).unwrap()))
     }
 
-    /// Edits of `a`, `b` and their owner end like this.
+    /// Returns the failure of edits of `a`, `b` and their owner with these outcomes.
     fn failure_of(outcomes: [Result<Arc<Object>, Status>; 3]) -> CommitFailure {
         let owner = Key::cluster(OWNERS, "owner");
         let edited = vec![Some(key("a")), Some(key("b")), Some(owner)];

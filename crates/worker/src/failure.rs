@@ -1,15 +1,15 @@
-//! What a failed write means for the work that planned it.
+//! Classification of failed writes.
 
 use super::Next;
 use ballast_k8s::Status;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The plan was made from an outdated state. Throw it away and plan again.
+    /// The plan was made from an outdated state and must be made again.
     Changed,
     /// The store or the server cannot write now. The same write may succeed later.
     Unavailable,
-    /// The write breaks a rule. It may succeed once the object, or the rule, has changed.
+    /// The write violates a rule. It may succeed once the object, or the rule, has changed.
     Refused,
 }
 

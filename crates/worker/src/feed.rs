@@ -1,14 +1,15 @@
-//! What a loop receives: the events of its kinds, or the difference between two views if it missed
+//! The input of a loop: the events of its kinds, or the difference between two views if it missed
 //! events.
 //!
-//! The feed keeps exactly what the loop has received: a base view, and the events since. A loop
-//! that falls out of the watch window receives the difference between that and the newest view. So
-//! it never has to list again, and the previous state in each event is the one that the loop knows.
+//! The feed keeps exactly the state that the loop has received: a base view, and the events since.
+//! A loop that falls out of the watch window receives the difference between that state and the
+//! newest view. So it never has to list again, and the previous state in each event is the last
+//! state that the loop saw.
 //!
-//! *Memory.* A loop that has caught up shares its whole base with the newest view; the base has no
-//! other kinds. While a loop is behind, its base keeps objects that were replaced since: at most
-//! one more version of each object of its kinds, however far it is behind. It catches up with each
-//! difference, in which an object has one event, however often it changed.
+//! *Memory.* A loop that has caught up shares its whole base with the newest view; the base
+//! contains no other kinds. While a loop is behind, its base keeps objects that were replaced
+//! since: at most one more version of each object of its kinds, however far it is behind. It
+//! catches up with each difference, in which an object has one event, however often it changed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,9 +23,9 @@ pub struct Feed {
     cache: Cache,
     interest: Vec<GroupResource>,
     subscriber: Subscriber,
-    /// During a difference, the view that it leads to.
+    /// The base view; during a difference, the view that it leads to.
     base: View,
-    /// The events after the base that were delivered: no more than a window holds.
+    /// The events after the base that were delivered: at most as many as a window holds.
     since: VecDeque<Arc<Event>>,
     /// The next base, used once everything up to its revision is delivered.
     ahead: View,
@@ -32,21 +33,21 @@ pub struct Feed {
     missed: Option<Difference>,
 }
 
-/// What a feed returns at once.
+/// An item that a feed returns.
 pub enum FeedItem {
     /// Events, oldest first. With them, everything up to the revision was returned.
     Events(Vec<Arc<Event>>, Revision),
     /// The window has forgotten events that were not returned. The difference follows.
     Missed,
-    /// Some of the objects that have changed.
+    /// Some of the changed objects.
     Changes(Vec<Arc<Event>>),
     /// The difference is complete: everything up to the revision was returned, `changed` objects in
-    /// all.
+    /// total.
     CaughtUp { revision: Revision, changed: usize },
 }
 
 impl Feed {
-    /// A feed of everything that happens after the view.
+    /// Creates a feed of all events after the returned view.
     pub fn new(cache: Cache, interest: Vec<GroupResource>) -> (Arc<View>, Feed) {
         let (view, subscriber) = subscribe(&cache, &interest);
         let base = view.only(&interest);
@@ -54,17 +55,17 @@ impl Feed {
         (view, Feed { cache, interest, subscriber, base, since, ahead, missed: None })
     }
 
-    /// Whether the loop has missed events, and the difference is not complete.
+    /// Returns whether the loop has missed events, and the difference is not complete.
     pub fn is_behind(&self) -> bool {
         self.missed.is_some()
     }
 
-    /// The revision of the newest view.
+    /// Returns the revision of the newest view.
     pub fn newest(&self) -> Revision {
         self.cache.view().revision
     }
 
-    /// Whether everything up to a revision was returned.
+    /// Returns whether everything up to a revision was returned.
     pub fn has_delivered(&self, revision: Revision) -> bool {
         self.missed.is_none() && self.subscriber.given() >= revision
     }
@@ -72,7 +73,7 @@ impl Feed {
     /// Waits for the next item. Dropping the future loses nothing.
     pub async fn next(&mut self) -> FeedItem {
         if self.missed.is_some() {
-            // A difference never waits, so other tasks of this thread would not run.
+            // A difference never waits, so other tasks of this thread would be blocked.
             yield_now().await;
         }
         match self.next_change() {
@@ -84,7 +85,7 @@ impl Feed {
         }
     }
 
-    /// As `next`, without waiting: `None` if there is nothing.
+    /// Returns the next item without waiting: `None` if there is none.
     pub fn next_ready(&mut self) -> Option<FeedItem> {
         self.next_change().or_else(|| {
             let events = self.subscriber.next_ready()?;
@@ -92,8 +93,8 @@ impl Feed {
         })
     }
 
-    /// Call it after all returned items were delivered to the work, these events last. Returns
-    /// whether nothing is left: then everything that work has read before was delivered, too.
+    /// Records that all returned items were delivered to the work, these events last. Returns
+    /// whether everything that the work can have read so far was delivered.
     pub fn delivered(&mut self, events: &[Arc<Event>]) -> bool {
         if self.missed.is_some() {
             return false;
@@ -121,7 +122,7 @@ impl Feed {
         (self.base, self.ahead) = (base.clone(), base);
     }
 
-    /// The view of exactly what was delivered.
+    /// Returns a view of exactly the delivered state.
     fn known(&self) -> View {
         let mut known = self.base.clone();
         self.since.iter().for_each(|event| known.apply(event));
@@ -149,13 +150,13 @@ impl Feed {
             return Some(FeedItem::Changes(events));
         }
         let (revision, changed) = (missed.newest().revision, missed.changed());
-        // It may hold the last references to a million objects.
+        // The difference may hold the last references to a million objects.
         drop(spawn_blocking(move || drop(missed)));
         Some(FeedItem::CaughtUp { revision, changed })
     }
 }
 
-/// A view, and the events after it.
+/// Returns a view, and a subscriber to the events after it.
 fn subscribe(cache: &Cache, interest: &[GroupResource]) -> (Arc<View>, Subscriber) {
     loop {
         let view = cache.view();

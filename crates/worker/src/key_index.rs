@@ -1,4 +1,5 @@
-//! Numbers for keys. A set of numbers takes a tenth of a set of keys, and a key is held once.
+//! Numbers for keys. A set of numbers takes a tenth of the memory of a set of keys, and each key is
+//! stored once.
 
 use std::hash::BuildHasher;
 
@@ -7,11 +8,10 @@ use hashbrown::HashTable;
 
 use ballast_k8s::Key;
 
-/// Keys with their numbers, which count from zero. The number of a key that was removed is given to
-/// another one.
+/// Keys with their numbers, starting from zero. The number of a removed key is reused.
 #[derive(Default)]
 pub struct KeyIndex {
-    /// The numbers, found by their keys.
+    /// The numbers, hashed by their keys.
     numbers: HashTable<u32>,
     hasher: RandomState,
     keys: Vec<Option<Key>>,
@@ -19,7 +19,7 @@ pub struct KeyIndex {
 }
 
 impl KeyIndex {
-    /// The number of a key, which gets one if it has none.
+    /// Returns the number of a key; assigns one if it has none.
     pub fn insert(&mut self, key: &Key) -> u32 {
         if let Some(known) = self.number(key) {
             return known;
@@ -34,7 +34,7 @@ impl KeyIndex {
         number
     }
 
-    /// Returns the number that the key had.
+    /// Removes a key, and returns its number.
     pub fn remove(&mut self, key: &Key) -> Option<u32> {
         let KeyIndex { numbers, hasher, keys, .. } = self;
         let entry = numbers.find_entry(hasher.hash_one(key), |number| key_of(keys, *number) == key).ok()?;
@@ -49,7 +49,7 @@ impl KeyIndex {
         self.numbers.find(self.hasher.hash_one(key), is_it).copied()
     }
 
-    /// `None` if no key has the number.
+    /// Returns the key with a number; `None` if there is none.
     pub fn key(&self, number: u32) -> Option<&Key> {
         self.keys.get(number as usize)?.as_ref()
     }
@@ -77,8 +77,7 @@ mod tests {
     }
 
     proptest! {
-        /// A key keeps its number for as long as it is there, no two have the same, and numbers are
-        /// used again.
+        /// A key keeps its number until it is removed, numbers are unique, and they are reused.
         #[test]
         fn a_roster_is_a_map_from_keys_to_small_numbers(steps in prop::collection::vec((0_usize..12, any::<bool>()), 0..80)) {
             let (mut index, mut expected) = (KeyIndex::default(), BTreeMap::new());

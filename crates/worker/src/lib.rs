@@ -1,5 +1,5 @@
-//! The base of all background loops: a keyed queue, a run loop over it, and a set of loops that
-//! ends together.
+//! The base of all background loops: a keyed queue, a run loop over it, and a set of loops that are
+//! stopped together.
 //!
 //! ```text
 //!   watch::Cache ─ events ─► feed ─► Work::on_event ─ marks keys ─► queue
@@ -12,42 +12,42 @@
 //!                              └── runner ◄───────────────────────────┘
 //! ```
 //!
-//! *What flows.* A loop is level-triggered: an event only says which key to look at again. The work
+//! *Data flow.* A loop is level-triggered: an event only determines which key to process. The work
 //! decides from the newest view, so a repeated or late event does no harm, and a restart begins by
-//! listing everything. `Runner` delivers events while batches are in work, and begins a batch only
-//! when all events that are there were delivered.
+//! listing everything. `Runner` delivers events while batches are in progress, and starts a batch
+//! only when all available events were delivered.
 //!
-//! *Promises.*
-//! - A key has one entry in the queue, and is never in work twice at the same time.
-//! - A loop learns each change of an object from the state that it knew before, even if it missed
-//!   events: the feed then gives the difference between two views. Work that may have read what the
-//!   difference leaves out is repeated.
-//! - Shutdown waits for the batches in work, and begins no other.
+//! *Guarantees.*
+//! - A key has one entry in the queue, and is never processed twice at the same time.
+//! - A loop receives each change of an object relative to the state that it saw last, even if it
+//!   missed events: the feed then returns the difference between two views. Work that may have read
+//!   states that the difference skips is repeated.
+//! - Shutdown waits for the batches in progress, and starts no new ones.
 //!
-//! *Why it is so.* Listing again after each overflow of the window would cost a million objects, so
+//! *Rationale.* Listing again after each overflow of the window would cost a million objects, so
 //! the feed keeps a base to compare with. Work that waits for another server (webhooks) is
-//! `DeferredWork` and holds up no batch. Time comes from a `Clock`, so the same loop runs under
-//! `ManualClock` in tests, turn by turn (`Runner::turn`), and by the wall clock in the server
+//! `DeferredWork` and does not block batches. Time comes from a `Clock`, so the same loop runs
+//! under `ManualClock` in tests, turn by turn (`Runner::turn`), and by the wall clock in the server
 //! (`Runner::run`).
 //!
-//! *Left to others.* Leader election: the caller starts the loops when this process leads.
-//! Restarting: a loop dies only by a fault of ours; `Workers::died` tells the server, which exits
-//! and is started again.
+//! *Out of scope.* Leader election: the caller starts the loops when this process leads.
+//! Restarting: a loop ends early only because of a bug; `Workers::died` reports that to the server,
+//! which exits and is restarted.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `run_blocking`: a long computation on a thread of its own
+//! - `run_blocking`: long computations on other threads
 //! - `key_index`: small numbers for keys
 //! - `number_sets`: sets of such numbers, by name
 //! - `queue`: the keyed queue
-//! - `failure`: what a failed write means for the key
-//! - `commit`: transactions that are tried again, smaller or with less, and their outcomes
-//! - `feed`: what a loop is told: events, or a difference
+//! - `failure`: classification of failed writes
+//! - `commit`: transactions that are retried, smaller or with fewer changes, and their outcomes
+//! - `feed`: the input of a loop: events, or a difference
 //! - `runner`: the run loop
 //! - `workers`: a set of loops
-//! - `events`: Kubernetes events, and which object asked for which Fresh pass
+//! - `events`: Kubernetes events, and which object requested which Fresh pass
 //! - `placements`: the objects of a Fleet placement, and their commit
 
 mod commit;
@@ -81,77 +81,75 @@ pub use runner::DEFERRED_MAX;
 pub use runner::Runner;
 pub use workers::{Died, Workers};
 
-/// The usual `Work::debounce`.
+/// The default of `Work::debounce`.
 const DEBOUNCE: Duration = Duration::from_millis(10);
 
-/// What distinguishes one background loop from another.
+/// The logic of a background loop.
 pub trait Work: Send + 'static {
-    /// The name in logs and metrics: `scheduler`, `rebalancer`.
+    /// Returns the name in logs and metrics: `scheduler`, `rebalancer`.
     fn name(&self) -> &'static str;
 
-    /// The kinds whose events the loop receives.
+    /// Returns the kinds of events that the loop receives.
     fn interest(&self) -> Vec<GroupResource>;
 
-    /// Marks everything that may need work, at the start. Later, `on_event` receives the changes.
+    /// Marks every key that may need work, at the start. Later, `on_event` receives the changes.
     fn list(&mut self, view: &View, queue: &mut Queue);
 
-    /// Marks the keys that this change concerns. It must be quick, because it runs between two
-    /// awaits.
+    /// Marks the keys that this change affects. Must be fast, because it runs between two awaits.
     ///
-    /// The previous state of an event is the one that the loop saw last. If the loop fell behind,
-    /// an event may stand for several writes; then its time is not known, and events come in the
-    /// order of keys.
+    /// The previous state of an event is the last state that the loop saw. If the loop fell behind,
+    /// an event may stand for several writes; then it has no time, and events come in the order of
+    /// keys.
     fn on_event(&mut self, event: &Event, queue: &mut Queue);
 
-    /// Marks what becomes due by the clock alone, without an event. Returns in how many
-    /// milliseconds there is more of it; the loop calls again by then, and after each event.
-    /// `None`: there is nothing.
+    /// Marks the keys that become due by the clock alone, without an event. Returns the
+    /// milliseconds until further keys become due; the loop calls again by then, and after each
+    /// event. `None` if there are none.
     ///
-    /// It must be quick, as `on_event`.
+    /// Must be fast, like `on_event`.
     fn on_time(&mut self, _queue: &mut Queue) -> Option<i64> {
         None
     }
 
-    /// Receives the number of keys that are due, before the loop waits, and zero when the loop
-    /// ends.
+    /// Receives the number of due keys before the loop waits, and zero when the loop ends.
     fn on_due_count(&self, _keys: usize) {}
 
-    /// The loop ends, and waits for the batches in work. A long one whose result nobody needs then
-    /// should end early.
+    /// Handles the end of the loop, which waits for the batches in progress. A long batch should
+    /// then end early if its result is not needed.
     fn end(&mut self) {}
 
-    /// The work on this key may have read versions that the loop got no event for, and is repeated.
-    /// Forget what is remembered of it, apart from what `on_event` maintains.
+    /// Drops the remembered state of a key, except for state that `on_event` maintains. The work on
+    /// the key may have read versions for which the loop got no event, and is repeated.
     fn invalidate(&mut self, _key: &Key) {}
 
-    /// Begins work on these keys, at most `batch` of them. A key that is marked meanwhile is worked
-    /// on again.
+    /// Starts work on these keys, at most `batch` of them. A key that is marked meanwhile is
+    /// processed again.
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome>;
 
-    /// The least time between two wake-ups by events. Under load a loop wakes once for all events
-    /// of that time; after a quiet time the first event wakes it at once.
+    /// Returns the minimum time between two wake-ups by events. Under load a loop wakes once for
+    /// all events of that time; after a quiet time the first event wakes it at once.
     fn debounce(&self) -> Duration {
         DEBOUNCE
     }
 
-    /// The most keys that `begin` is given at once. With weights: keys until their weights reach
-    /// this number.
+    /// Returns the maximum number of keys per call of `begin`. With weights: keys are added until
+    /// their weights reach this number.
     fn batch(&self) -> usize {
         1
     }
 
-    /// How much work a key is, compared with others. At least one.
+    /// Returns the relative cost of a key. At least one.
     fn weight(&self, _key: &Key) -> usize {
         1
     }
 
-    /// Whether the namespaces share the work fairly, whatever the number and priority of their
-    /// keys.
+    /// Returns whether the namespaces share the work fairly, regardless of the number and priority
+    /// of their keys.
     fn takes_turns(&self) -> bool {
         false
     }
 
-    /// How many batches may be in work at once.
+    /// Returns the maximum number of batches in progress.
     fn concurrency(&self) -> usize {
         1
     }
@@ -163,15 +161,15 @@ pub struct BatchOutcome {
     pub outcomes: Vec<KeyOutcome>,
     /// Further keys that the work found, with their priority.
     pub found: Vec<(Key, i32)>,
-    /// Keys of the batch without an outcome yet: another server is asked first.
+    /// Work on keys of the batch without an outcome yet, because another server is queried first.
     pub deferred: Vec<DeferredWork>,
 }
 
-/// Work on a key that continues once another server has answered. It holds up no batch.
+/// Work on a key that continues after the response of another server. It does not block batches.
 pub struct DeferredWork {
     pub key: Key,
-    /// Waits for the answer, and returns the rest of the work. It is begun when there is room, and
-    /// dropped at shutdown, so it must write nothing itself.
+    /// Waits for the response, and returns the rest of the work. Started when there is a free slot,
+    /// and dropped at shutdown, so it must not write.
     pub answer: BoxFuture<'static, BoxFuture<'static, BatchOutcome>>,
 }
 
@@ -179,8 +177,8 @@ pub struct DeferredWork {
 pub struct KeyOutcome {
     pub key: Key,
     pub next: Next,
-    /// The newest revision of the key's object that the work read or wrote. Events up to it bring
-    /// no news.
+    /// The newest revision of the key's object that the work read or wrote. Events up to it are
+    /// ignored.
     pub seen: Option<Revision>,
 }
 
@@ -191,7 +189,7 @@ impl KeyOutcome {
 }
 
 impl BatchOutcome {
-    /// Works on one key after the other.
+    /// Processes the keys one after another.
     pub async fn one_by_one<F>(keys: Vec<Key>, mut work: impl FnMut(Key) -> F) -> BatchOutcome
     where
         F: Future<Output = KeyOutcome>,

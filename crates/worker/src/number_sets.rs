@@ -1,15 +1,15 @@
-//! Sets of numbers by name, for example the bindings on each cluster, by their numbers
-//! in a `KeyIndex`.
+//! Sets of numbers by name, for example the bindings on each cluster, by their numbers in a
+//! `KeyIndex`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Names with their numbers. A name is held once, and no longer than it has a number.
+/// Names with their numbers. A name is stored once, and only while it has a number.
 #[derive(Default)]
 pub struct NumberSets(HashMap<Arc<str>, BTreeSet<u32>>);
 
 impl NumberSets {
-    /// Puts a number into a set, and returns the shared copy of the set's name.
+    /// Adds a number to a set, and returns the shared copy of the set's name.
     pub fn insert(&mut self, name: &str, number: u32) -> Arc<str> {
         if let Some((known, _)) = self.0.get_key_value(name) {
             let known = Arc::clone(known);

@@ -1,5 +1,5 @@
-//! The objects of a Fleet placement in a view, and the commit of what is decided about them: what
-//! the Fleet scheduler and the Fleet controllers share.
+//! The objects of a Fleet placement in a view, and the commit of their changes, shared by the Fleet
+//! scheduler and the Fleet controllers.
 //!
 //! *Invariant:* the changes of a placement are one batch, all or nothing.
 
@@ -15,7 +15,7 @@ use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::Client;
 use ballast_watch::View;
 
-/// Commits the changes of one placement. Returns `next`, or what the failure calls for.
+/// Commits the changes of one placement. Returns `next`, or the retry that the failure requires.
 pub async fn commit(worker: &str, client: &Client, placement: &Key, changes: Changes, next: Next) -> Next {
     if changes.is_empty() {
         return next;
@@ -26,8 +26,8 @@ pub async fn commit(worker: &str, client: &Client, placement: &Key, changes: Cha
     Failure::of(&failed.status).into()
 }
 
-/// The snapshots or bindings of a placement. `strays` are those that are not named after it. All
-/// others are, so only a part of the kind is read.
+/// Returns the snapshots or bindings of a placement. `strays` are the keys of objects that are not
+/// named after it. All others are, so only a part of the kind is read.
 pub fn children<'a>(
     view: &'a View,
     resource: GroupResource,
@@ -40,17 +40,18 @@ pub fn children<'a>(
     named_alike.chain(strays).filter(of_placement)
 }
 
-/// Whether the snapshot claims to be in force.
+/// Returns whether the snapshot is labeled as the latest one.
 pub fn is_latest(snapshot: &Object) -> bool {
     snapshot.label(IS_LATEST_LABEL) == Some("true")
 }
 
-/// An object that does not fit its kind's type is logged and left alone.
+/// Returns the typed object. An object that does not match the type of its kind is logged and
+/// ignored.
 pub fn read<T: DeserializeOwned + Send + Sync + 'static>(object: &Arc<Object>) -> Option<Arc<T>> {
     object.typed().inspect_err(|error| tracing::warn!(%error, "left alone")).ok()
 }
 
-/// What events about a placement refer to.
+/// Returns the reference to a placement for its events.
 pub fn reference(kinds: &PlacementKinds, placement: &Object) -> ObjectReference {
     ObjectReference {
         api_version: Some(API_VERSION.to_owned()),

@@ -1,17 +1,18 @@
-//! The keyed queue of a background loop. A key is ready, in work, waiting for a time, or in the
+//! The keyed queue of a background loop. A key is ready, in progress, waiting for a time, or in the
 //! unschedulable queue.
 //!
-//! Invariants: A key has one entry however often it is marked. A key in work is never handed out a
-//! second time; a mark that comes meanwhile makes it ready again when the work ends. Higher
-//! priority goes first, then the key that became ready first.
+//! Invariants: A key has one entry however often it is marked. A key in progress is never handed
+//! out a second time; a mark that arrives meanwhile makes it ready again when the work ends. Keys
+//! are ordered by priority, then by when they became ready.
 //!
-//! With `taking_turns`, this order holds within a namespace, and the namespaces share the work
-//! fairly: the next key is one of the namespace that has had the least, in terms of the keys'
-//! weights. A namespace that becomes ready has had as much as the namespace in turn (start-time
-//! fair queueing), so it neither waits behind the keys of others nor makes up for idle time.
+//! With `taking_turns`, this order applies within a namespace, and the namespaces share the work
+//! fairly: the next key belongs to the namespace that has consumed the least, in terms of the keys'
+//! weights. A namespace that becomes ready starts with the consumption of the namespace served last
+//! (start-time fair queueing), so it neither waits behind the keys of others nor makes up for idle
+//! time.
 //!
-//! The queue is pure: `tick` tells it the time, so a manual clock can drive it. Its own time never
-//! goes backwards. When the wall clock steps back, a timer is late by that step at most. When the
+//! The queue is pure: `tick` sets the time, so a manual clock can drive it. Its internal time never
+//! goes backwards. When the wall clock steps back, a timer is late by at most that step. When the
 //! wall clock steps forward, timers fire early, and the work checks the clock again.
 //!
 //! Deliberately absent: a bound. Keys name stored objects, so the store bounds the queue.
@@ -24,29 +25,29 @@ use foldhash::fast::RandomState;
 
 use ballast_k8s::{Key, Revision};
 
-/// The first backoff. Each further failure in a row doubles it.
+/// The first backoff. Each further consecutive failure doubles it.
 pub const BACKOFF_FIRST_MS: i64 = 1_000;
 pub const BACKOFF_MAX_MS: i64 = 10_000;
-/// A key leaves the unschedulable queue after this long, even if no change has woken it.
+/// The maximum time that a key stays in the unschedulable queue without a change that wakes it.
 pub const UNSCHEDULABLE_MAX_MS: i64 = 5 * 60 * 1_000;
 
-/// Maps with room for fewer entries keep it.
+/// Maps with a smaller capacity are not shrunk.
 const SPARE_MIN: usize = 10_000;
-/// A map of which less than this part is in use gives room back.
+/// A map is shrunk when less than this fraction of its capacity is in use.
 const SPARE_SHARE: usize = 8;
 
-/// What happens to a key after the work on it.
+/// The state of a key after the work on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing, until the key is marked.
+    /// Idle, until the key is marked.
     Done,
-    /// It is ready again at once, behind the others that are ready.
+    /// Ready again at once, behind the other ready keys.
     Again,
-    /// It is ready again after this many milliseconds, or when it is marked.
+    /// Ready again after this many milliseconds, or when it is marked.
     After(i64),
     /// The work failed and may succeed later without a change here: backoff.
     Retry,
-    /// It waits for a change (`wake_unschedulable`, or a mark), for `UNSCHEDULABLE_MAX_MS` at most.
+    /// Waits for a change (`wake_unschedulable`, or a mark), for `UNSCHEDULABLE_MAX_MS` at most.
     Unschedulable,
 }
 
@@ -57,7 +58,7 @@ enum State {
     },
     Working {
         marked: Marked,
-        /// A change that the key may wait for has happened since the work began.
+        /// Whether a change that the key may wait for has happened since the work started.
         woken: bool,
     },
     Waiting {
@@ -69,7 +70,7 @@ enum State {
     },
 }
 
-/// What was marked while the key was in work.
+/// The marks of a key while it was in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Marked {
     No,
@@ -93,7 +94,7 @@ impl Marked {
 #[derive(Debug)]
 struct Entry {
     priority: i32,
-    /// The number of `Retry` and `Unschedulable` results in a row.
+    /// The number of consecutive `Retry` and `Unschedulable` results.
     failures: u32,
     state: State,
 }
@@ -101,12 +102,13 @@ struct Entry {
 /// The ready keys of one namespace.
 #[derive(Debug, Default)]
 struct Share {
-    /// By negated priority, so that the highest comes first, then in the order of becoming ready.
+    /// The keys by negated priority, so that the highest comes first, then in the order of becoming
+    /// ready.
     ready: BTreeMap<(i64, u64), Key>,
-    /// The weights of the keys that it has had, from when it became ready.
+    /// The virtual time of the share: its consumed weight, starting from `Queue::served` when it
+    /// becomes ready.
     had: u64,
-    /// The sequence number of the key that made it ready: the earlier of equal namespaces goes
-    /// first.
+    /// The sequence number of the key that made the share ready. It breaks ties between namespaces.
     since: u64,
 }
 
@@ -114,20 +116,20 @@ struct Share {
 pub struct Queue {
     entries: HashMap<Key, Entry, RandomState>,
     takes_turns: bool,
-    /// The ready keys by namespace; without turns, all under the empty name. Forgotten when no key
-    /// is ready.
+    /// The ready keys by namespace; without fair sharing, all under the empty name. Cleared when no
+    /// key is ready.
     shares: HashMap<Arc<str>, Share, RandomState>,
-    /// The namespaces with ready keys, by what they have had.
+    /// The namespaces with ready keys, by their consumption.
     turns: BTreeSet<(u64, u64, Arc<str>)>,
-    /// What the namespace that was served last had had.
+    /// The consumption of the namespace that was served last.
     served: u64,
-    /// The name of the one share without turns.
+    /// The name of the only share without fair sharing.
     whole: Arc<str>,
     due: BTreeSet<(i64, Key)>,
     unschedulable: BTreeSet<Key>,
-    /// All events up to this revision have been delivered.
+    /// The revision up to which all events have been delivered.
     delivered: Revision,
-    /// The revisions that finished work has seen and whose events may still come.
+    /// The revisions that finished work has seen before their events arrived.
     seen: HashMap<Key, Revision, RandomState>,
     seen_order: VecDeque<(Revision, Key)>,
     sequence: u64,
@@ -141,12 +143,12 @@ impl Queue {
         Queue::default()
     }
 
-    /// A queue in which the namespaces take turns.
+    /// Creates a queue that the namespaces share fairly.
     pub fn taking_turns() -> Queue {
         Queue { takes_turns: true, ..Queue::default() }
     }
 
-    /// Sets the time, and makes keys ready that are due.
+    /// Sets the time, and makes due keys ready.
     pub fn tick(&mut self, wall_ms: i64) {
         let elapsed = self.wall.map_or(0, |last| wall_ms.saturating_sub(last).max(0));
         self.wall = Some(wall_ms);
@@ -159,7 +161,7 @@ impl Queue {
         }
     }
 
-    /// Marks a key, whatever was seen of its object before.
+    /// Marks a key, regardless of the revisions that were seen of its object.
     pub fn mark(&mut self, key: Key, priority: i32) {
         self.mark_as(key, priority, Marked::Yes);
     }
@@ -173,8 +175,8 @@ impl Queue {
         self.mark_as(key, priority, Marked::Changed(revision));
     }
 
-    /// As `mark_changed`, for a change that calls for work only if work on the key is under way or
-    /// over, and has not seen it. Returns whether that is so; if not, nothing is marked.
+    /// Marks a key like [`Queue::mark_changed`], but only if it is in progress. Returns true if the
+    /// key is in progress or finished work has seen the revision; otherwise no mark is set.
     pub fn mark_overtaken(&mut self, key: &Key, revision: Revision) -> bool {
         if self.seen.get(key).is_some_and(|&seen| revision <= seen) {
             return true;
@@ -212,7 +214,7 @@ impl Queue {
     }
 
     /// Wakes the unschedulable keys for which `concerned` is true, each no sooner than its backoff
-    /// allows. Otherwise clusters that report every second would make a busy loop of it.
+    /// allows. Otherwise clusters that report every second would cause a busy loop.
     pub fn wake_unschedulable(&mut self, concerned: impl Fn(&Key) -> bool) {
         let woken: Vec<Key> = self.unschedulable.iter().filter(|key| concerned(key)).cloned().collect();
         for key in woken {
@@ -224,7 +226,7 @@ impl Queue {
             entry.state = State::Waiting { due };
             self.due.insert((due, key));
         }
-        // The change that a key will wait for may come while its work goes on with an older view.
+        // The change that a key will wait for may arrive while its work still uses an older view.
         for key in self.working.iter().filter(|key| concerned(key)) {
             if let Some(Entry { state: State::Working { woken, .. }, .. }) = self.entries.get_mut(key) {
                 *woken = true;
@@ -233,7 +235,8 @@ impl Queue {
         self.tick_again();
     }
 
-    /// Repeats the work in progress on these keys, because it is based on an outdated state.
+    /// Marks the keys in progress for which `concerned` is true, because their work is based on an
+    /// outdated state.
     pub fn mark_working(&mut self, concerned: impl Fn(&Key) -> bool) {
         for key in self.working.iter().filter(|key| concerned(key)) {
             if let Some(Entry { state: State::Working { marked, .. }, .. }) = self.entries.get_mut(key) {
@@ -242,24 +245,24 @@ impl Queue {
         }
     }
 
-    /// Marks a key with the priority that it has; one that is not here gets none.
+    /// Marks a key with its current priority, or 0 if it is not in the queue.
     pub fn mark_again(&mut self, key: Key) {
         let priority = self.entries.get(&key).map_or(0, |entry| entry.priority);
         self.mark(key, priority);
     }
 
-    /// The keys in work.
+    /// Returns the keys in progress.
     pub fn working_keys(&self) -> impl Iterator<Item = &Key> {
         self.working.iter()
     }
 
-    /// Whether a key in work was marked since the work began.
+    /// Returns whether a key in progress was marked since the work started.
     pub fn is_outdated(&self, key: &Key) -> bool {
         let state = self.entries.get(key).map(|entry| &entry.state);
         matches!(state, Some(State::Working { marked, .. }) if *marked != Marked::No)
     }
 
-    /// Hands out up to `limit` keys. Give each back with `finish`.
+    /// Hands out up to `limit` keys. Each must be returned with `finish`.
     pub fn take(&mut self, limit: usize) -> Vec<Key> {
         self.take_weighed(limit, |_| 1)
     }
@@ -339,7 +342,8 @@ impl Queue {
         self.tick_again();
     }
 
-    /// All events up to `position` have been delivered, so it forgets which of them work has seen.
+    /// Records that all events up to `position` have been delivered, and forgets the seen revisions
+    /// up to it.
     pub fn set_delivered(&mut self, position: Revision) {
         self.delivered = position;
         while let Some((revision, key)) = self.seen_order.front() {
@@ -357,7 +361,7 @@ impl Queue {
         }
     }
 
-    /// Milliseconds until the next timer. `None`: there is none.
+    /// Returns the milliseconds until the next timer; `None` if there is none.
     pub fn next_due_ms(&self) -> Option<i64> {
         self.due.first().map(|(due, _)| (due - self.now).max(0))
     }
@@ -374,12 +378,12 @@ impl Queue {
         self.entries.len()
     }
 
-    /// The keys that are due: ready, or in work.
+    /// Returns the number of keys that are ready or in progress.
     pub fn depth(&self) -> usize {
         self.entries.len() - self.waiting()
     }
 
-    /// The keys that wait for a time or for a change.
+    /// Returns the number of keys that wait for a time or for a change.
     pub fn waiting(&self) -> usize {
         self.due.len()
     }
@@ -425,8 +429,8 @@ impl Queue {
     }
 }
 
-/// Gives the room back that a map needed once. The work on a million objects marks all of them, and
-/// hardly any later.
+/// Shrinks a map after a peak: the work on a million objects marks all of them, but hardly any
+/// later.
 fn give_back<K: Eq + Hash, V>(map: &mut HashMap<K, V, impl BuildHasher>) {
     if map.capacity() > SPARE_MIN && map.len() < map.capacity() / SPARE_SHARE {
         map.shrink_to(2 * map.len());

@@ -1,4 +1,4 @@
-//! Long computations, away from the async threads.
+//! Long computations on other threads than the async ones.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
@@ -7,10 +7,10 @@ use std::thread;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{JoinError, block_in_place, spawn_blocking};
 
-/// Held by the one who works on a large object.
+/// Held during the work on a large object.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs a computation on a thread of its own. A panic in it is passed on. `None`: the runtime is
+/// Runs a computation on a blocking thread. Propagates a panic in it. `None` if the runtime is
 /// shutting down, and nothing was computed.
 pub async fn run_blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match spawn_blocking(compute).await.map_err(JoinError::try_into_panic) {
@@ -20,16 +20,16 @@ pub async fn run_blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send 
     }
 }
 
-/// Runs the work on a large object, while another thread takes over the tasks that wait for this
-/// one. In a runtime of one thread they wait.
+/// Runs the work on a large object, while another thread takes over the tasks of this one. In a
+/// single-threaded runtime they wait.
 ///
-/// The trees of such an object are tens of megabytes for a moment, and each of several workers
-/// reads it. So all workers do this one after the other. Each time it is a thread that ends with
-/// it, because the allocator keeps what a thread has freed while the thread lives.
+/// The parsed form of such an object temporarily takes tens of megabytes, and several workers read
+/// it, so they are serialized. Each run uses a new thread that ends with it, because the allocator
+/// retains the memory that a thread has freed while the thread lives.
 pub fn run_alone<T: Send>(compute: impl FnOnce() -> T + Send) -> T {
     match Handle::try_current() {
         Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => block_in_place(|| {
-            // What panicked has changed nothing that the lock guards.
+            // A panic has changed nothing that the lock guards.
             let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
             on_own_thread(&runtime, compute)
         }),
@@ -50,7 +50,7 @@ fn on_own_thread<T: Send>(runtime: &Handle, compute: impl FnOnce() -> T + Send) 
     if let Ok(Err(panic)) = ran {
         resume_unwind(panic);
     }
-    // Without a thread, this one does it.
+    // If no thread could be spawned, runs on this one.
     outcome.or_else(|| compute.take().map(|compute| compute())).expect("it was computed once")
 }
 

@@ -1,17 +1,17 @@
-//! The run loop: it delivers events, begins work on keys that are ready, and sleeps until the next
-//! event or timer.
+//! The run loop: it delivers events, starts work on ready keys, and sleeps until the next event or
+//! timer.
 //!
-//! Invariants: Events are delivered while batches are in work, so a slow commit does not push the
-//! loop out of the watch window. A loop that falls out of the window receives a difference, and
-//! does not list again. A batch begins only when all present events were delivered. Shutdown lets
-//! the batches in work end and begins no new one.
+//! Invariants: Events are delivered while batches are in progress, so a slow commit does not push
+//! the loop out of the watch window. A loop that falls out of the window receives a difference, and
+//! does not list again. A batch starts only when all available events were delivered. Shutdown lets
+//! the batches in progress end and starts no new one.
 //!
-//! A difference leaves out what came and went: a cluster that failed and recovered is no change.
-//! Only work that ran meanwhile can have read it, so the keys of that work are worked on again.
+//! A difference skips intermediate states: a cluster that failed and recovered is unchanged. Only
+//! work that ran meanwhile can have read such states, so the keys of that work are processed again.
 //!
-//! Deferred work waits for other servers beside the batches, a bounded number at once. The rest of
-//! the work on a key follows its answer. A key that is marked before its question is sent is worked
-//! on again instead. Shutdown waits for no answer.
+//! Deferred work waits for other servers concurrently with the batches, a bounded number at once.
+//! The rest of the work on a key runs after the response. A key that is marked before its request
+//! is sent is processed again instead. Shutdown does not wait for responses.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::poll_fn;
@@ -38,26 +38,27 @@ use ballast_watch::{Cache, Event, EventKind, View};
 /// The clock is read at least this often while a timer runs, because the clock may be set forward.
 const SLEEP_MAX_MS: i64 = 1_000;
 
-/// Events that are delivered in a row. Then other tasks of this thread run: a thousand events take
-/// milliseconds.
+/// Events that are delivered without a yield. Delivering a thousand events takes milliseconds,
+/// which would block other tasks of this thread.
 const EVENTS_PER_TURN: usize = 128;
 
-/// The work on an object with a larger text takes milliseconds or more. Requests do not wait for
-/// it, because other threads serve them meanwhile.
+/// The work on an object with more bytes takes milliseconds or more. It runs on another thread, so
+/// that requests are served meanwhile.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 
-/// The most questions that are under way at once.
+/// Maximum number of requests of deferred work in flight.
 pub const DEFERRED_MAX: usize = 64;
-/// The most answered questions whose work goes on. Beyond it, no further question is sent.
+/// Maximum number of keys with work in progress after a response. Beyond it, no further request is
+/// sent.
 const ANSWERED_MAX: usize = 1_000;
-/// The most questions that wait to be sent. A key beyond it is worked on again a moment later.
+/// Maximum number of waiting requests. The work on a key beyond it is repeated later.
 const DEFERRED_WAITING_MAX: usize = 10_000;
 const NO_ROOM_PAUSE_MS: i64 = 1_000;
 
-/// A batch in work: its keys, of which one that gets no outcome is put back, and the outcomes.
+/// A batch in progress: its keys and their outcomes. A key without an outcome is put back.
 type Batch = BoxFuture<'static, (Vec<Key>, BatchOutcome)>;
 
-/// A question that is under way, and the rest of the work on its key.
+/// A request in flight, and the rest of the work on its key.
 type Asked = BoxFuture<'static, (Key, BoxFuture<'static, BatchOutcome>)>;
 
 pub struct Runner {
@@ -66,16 +67,16 @@ pub struct Runner {
     clock: Arc<dyn Clock>,
     feed: Feed,
     /// The keys of the last batches, each with the newest revision that its work can have read,
-    /// until everything up to there is delivered.
+    /// until everything up to that revision is delivered.
     doubtful: VecDeque<(Revision, Key)>,
-    /// Objects that were delivered with a large text.
+    /// Keys of large objects that were delivered.
     large: HashSet<Key>,
     batches: FuturesUnordered<Batch>,
     deferred: VecDeque<DeferredWork>,
     asked: FuturesUnordered<Asked>,
-    /// The questions under way by namespace.
+    /// The number of requests in flight per namespace.
     asked_of: HashMap<Arc<str>, usize>,
-    /// The rest of the work on keys whose question was answered.
+    /// The rest of the work on keys after their response.
     answered: FuturesUnordered<Batch>,
 }
 
@@ -88,12 +89,13 @@ impl Runner {
         self.work.name()
     }
 
-    /// Runs until `shutdown`, then until the batches in work have ended. Questions are dropped.
+    /// Runs until `shutdown`, then until the batches in progress have ended. Requests in flight are
+    /// dropped.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let gauges = metrics::QueueGauges::of(self.name());
         let debounce = self.work.debounce();
         loop {
-            // This includes what the last batch wrote, which the next batch should know.
+            // Includes the writes of the last batch, which the next batch should see.
             self.drain_feed().await;
             let debounced = tokio::time::Instant::now() + debounce;
             self.queue.tick(self.clock.now_ms());
@@ -142,9 +144,9 @@ impl Runner {
         }
     }
 
-    /// One turn, which waits for no event and no time: it delivers events, begins ready keys, and
-    /// ends one batch. It takes the answers that are there, and waits for none. Returns whether
-    /// there was anything to do.
+    /// Runs one turn without waiting for events or timers: delivers events, starts work on ready
+    /// keys, and ends one batch. Processes the available responses, and waits for none. Returns
+    /// whether there was anything to do.
     pub async fn turn(&mut self) -> bool {
         let mut busy = self.drain_feed().await;
         self.queue.tick(self.clock.now_ms());
@@ -162,8 +164,8 @@ impl Runner {
         busy
     }
 
-    /// Delivers all events that are there now, without waiting for others. A difference is
-    /// delivered in steps, one at each call. Returns whether there was anything to deliver.
+    /// Delivers all available events, without waiting for others. A difference is delivered in
+    /// steps, one per call. Returns whether there was anything to deliver.
     async fn drain_feed(&mut self) -> bool {
         let (mut any, newest) = (false, self.feed.newest());
         while let Some(given) = self.feed.next_ready() {
@@ -172,7 +174,7 @@ impl Runner {
                 return true;
             }
             any = true;
-            // More events may always arrive, and the keys have to be worked on, too.
+            // More events may arrive all the time, but the keys have to be processed, too.
             if self.feed.has_delivered(newest) {
                 break;
             }
@@ -186,7 +188,7 @@ impl Runner {
 
     fn begin(&mut self) {
         if self.feed.is_behind() {
-            // What the last batches wrote may not be delivered yet.
+            // The writes of the last batches may not be delivered yet.
             return;
         }
         while self.batches.len() < self.work.concurrency() {
@@ -215,8 +217,8 @@ impl Runner {
         }
     }
 
-    /// The waiting question that is sent next: of the namespace with the fewest questions under
-    /// way. Otherwise one namespace whose servers are slow would delay the questions of all others.
+    /// Takes the next waiting request, from the namespace with the fewest requests in flight.
+    /// Otherwise a namespace with slow servers would delay the requests of all others.
     fn next_deferred(&mut self) -> Option<DeferredWork> {
         let count = |work: &DeferredWork| self.asked_of.get(&work.key.namespace).copied().unwrap_or_default();
         let unasked = self.deferred.iter().position(|work| count(work) == 0);
@@ -227,7 +229,7 @@ impl Runner {
         self.deferred.remove(least)
     }
 
-    /// Sends waiting questions up to the bounds.
+    /// Sends waiting requests up to the bounds.
     fn ask(&mut self) {
         while self.asked.len() < DEFERRED_MAX
             && self.answered.len() < ANSWERED_MAX
@@ -243,8 +245,8 @@ impl Runner {
         }
     }
 
-    /// Takes the answers that are there, so that what they allow can be written together. Returns
-    /// whether there were any.
+    /// Processes the available responses, so that the resulting changes can be written together.
+    /// Returns whether there were any.
     fn take_answers(&mut self) -> bool {
         let mut any = false;
         while let Some(Some((key, rest))) = self.asked.next().now_or_never() {
@@ -254,7 +256,7 @@ impl Runner {
         any
     }
 
-    /// Does the rest of the work on a key whose question was answered.
+    /// Starts the rest of the work on a key after its response.
     fn go_on(&mut self, key: Key, rest: BoxFuture<'static, BatchOutcome>) {
         if let Some(count) = self.asked_of.get_mut(&key.namespace) {
             *count -= 1;
@@ -273,7 +275,7 @@ impl Runner {
             self.doubtful.push_back((newest, outcome.key.clone()));
         }
         if worked.outcomes.len() + worked.deferred.len() < keys.len() {
-            // Without this, a key that got no outcome would never be worked on again.
+            // Otherwise a key without an outcome would never be processed again.
             let asked: HashSet<&Key> = worked.deferred.iter().map(|deferred| &deferred.key).collect();
             for key in keys.iter().filter(|key| !asked.contains(key)) {
                 self.queue.finish(key, Next::Retry, None);
@@ -335,7 +337,7 @@ impl Runner {
         }
     }
 
-    /// Forgets past work that has read only what was delivered.
+    /// Forgets finished work that has read only delivered states.
     fn confirm_delivered(&mut self, events: &[Arc<Event>]) {
         if self.feed.delivered(events) {
             self.doubtful.clear();
@@ -360,7 +362,7 @@ impl UnlistedRunner {
         UnlistedRunner { work, clock, view, feed }
     }
 
-    /// Lists. It takes long if there are many objects.
+    /// Lists the objects. Takes long if there are many.
     pub fn list(self) -> Runner {
         let UnlistedRunner { mut work, clock, view, feed } = self;
         let mut queue = if work.takes_turns() { Queue::taking_turns() } else { Queue::new() };

@@ -1,4 +1,4 @@
-//! A set of loops that ends together, and that reports a loop which ends by itself.
+//! A set of loops that are stopped together, and that reports a loop that ends early.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::runner::UnlistedRunner;
 use ballast_base::clock::Clock;
 use ballast_watch::Cache;
 
-/// How long shutdown waits for the batches in work. Batches are bounded. Nothing that is cut off
-/// here was acknowledged, and the next start does it again.
+/// How long shutdown waits for the batches in progress. Batches are bounded. Work that is cancelled
+/// here was not acknowledged, and the next start repeats it.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Loops that list at the same time. With a million objects, a start leaves a processor to the
 /// threads that serve.
@@ -34,13 +34,13 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// The loops end when `shutdown` is cancelled.
+    /// Creates a set of loops that end when `shutdown` is cancelled.
     pub fn new(shutdown: CancellationToken) -> Workers {
         Workers { tasks: JoinSet::new(), shutdown, lists: Arc::new(Semaphore::new(LISTS_MAX)) }
     }
 
-    /// Starts a loop. It receives all events from now on. It lists on another thread than those
-    /// that serve, after the loops before it.
+    /// Starts a loop. It receives all events from now on. It lists on a blocking thread, after the
+    /// loops that were started before it.
     pub fn spawn(&mut self, work: Box<dyn Work>, cache: &Cache, clock: &Arc<dyn Clock>) {
         let unlisted = UnlistedRunner::new(work, cache.clone(), Arc::clone(clock));
         let (shutdown, turn) = (self.shutdown.clone(), Arc::clone(&self.lists));
@@ -61,8 +61,8 @@ impl Workers {
         });
     }
 
-    /// Resolves when a loop has ended before shutdown, which is a fault of ours. End the process
-    /// then, rather than serve an API that nothing acts on. Never resolves otherwise.
+    /// Resolves when a loop has ended before shutdown, which is a bug. The caller should then end
+    /// the process, rather than serve an API without its controllers. Never resolves otherwise.
     pub async fn died(&mut self) -> Died {
         loop {
             match self.tasks.join_next().await {

@@ -1,22 +1,22 @@
-//! Kubernetes events: what records them, and where they go.
+//! Kubernetes events: their recording and their delivery.
 //!
 //! Events are for people. Recording one costs a push to a short queue. It never waits and never
-//! fails; an event that finds no room is dropped. A loop of its own (`Events`) empties the queue
-//! once a second, a bounded number at a time, and hands the events to the sinks. So ten thousand
-//! bindings that move at once do not write twenty thousand events. The server keeps events itself
-//! (`StoredEvents`), as ordinary objects of the kind Event. An event that happens again is counted,
-//! and is deleted an hour after the last time.
+//! fails; when the queue is full, the event is dropped. A separate loop (`Events`) drains the queue
+//! once a second, a bounded number at a time, and passes the events to the sinks. So ten thousand
+//! bindings that move at once do not write twenty thousand events. The server stores events itself
+//! (`StoredEvents`), as ordinary objects of the kind Event. A repeated event is counted, and is
+//! deleted an hour after its last occurrence.
 //!
-//! An event about an object that requested placements, such as the end of a RescheduleTask, is not
-//! lost among the events about the bindings that it moves: such events have capacity of their own
-//! in the queue and among the kept events, and are posted first (`Note::is_about_requester`).
+//! Events about objects that requested placements, such as the end of a RescheduleTask, must not be
+//! lost among the events about the bindings that they move: they have separate capacity in the
+//! queue and among the stored events, and are posted first (`Note::is_about_requester`).
 //!
 //! The recorder also carries the `TriggerTracker`, so that the scheduler can name the object for
 //! which it moves replicas.
 //!
-//! *Invariant:* events never slow down what records them.
+//! *Invariant:* events never slow down the components that record them.
 //!
-//! Deliberately absent: posting to another API server. Another room implements a `Sink` for that.
+//! Deliberately absent: posting to another API server. Another crate implements a `Sink` for that.
 
 mod trigger_tracker;
 mod stored_events;
@@ -35,17 +35,16 @@ pub use recorder::Recorder;
 pub use stored_events::StoredEvents;
 pub use trigger_tracker::{Summary, TriggerResult, TriggerTracker};
 
-/// A place that events go to.
+/// A destination of events.
 #[async_trait]
 pub trait Sink: Send + Sync + 'static {
-    /// For logs.
+    /// Returns the name for logs.
     fn name(&self) -> &'static str;
 
-    /// Takes these events, and returns those to try again later. What is returned may still be
-    /// dropped.
+    /// Posts these notes, and returns those to retry later. Returned notes may still be dropped.
     async fn post(&self, notes: Vec<Note>) -> Vec<Note>;
 
-    /// Whether it has work to do without new notes.
+    /// Returns whether the sink has work to do without new notes.
     fn has_more(&self) -> bool {
         false
     }

@@ -1,7 +1,8 @@
-//! Turns a note into an event: its name, and a new event or a higher count of a known one. Pure.
+//! Converts a note into an event: its name, and a new event or a higher count of an existing one.
+//! Pure.
 //!
-//! The name follows from the content. So the same note finds its event again, even after a restart,
-//! and two writers cannot make two events of it.
+//! The name is derived from the content, so the same note finds its event again, even after a
+//! restart, and two writers cannot create two events for it.
 
 use std::sync::Arc;
 
@@ -12,15 +13,15 @@ use super::{Recorder, reasons};
 use ballast_api::core::{EVENTS, NAMESPACE_OF_CLUSTER_SCOPED, ObjectReference};
 use ballast_k8s::{Key, Time};
 
-/// A message is cut at this length. A result over a thousand clusters is too long to read.
+/// Maximum length of a message. A result over a thousand clusters would be too long to read.
 const MESSAGE_BYTES_MAX: usize = 1_024;
-/// The part of an event's name before the dot and the sixteen digits.
+/// Maximum length of an event's name before the dot and the sixteen digits.
 const NAME_BYTES_MAX: usize = 253 - 17;
-/// An event that only repeats is counted at most this often.
+/// The minimum interval for counting an event that is only repeated.
 const REPEATED_EVERY_SECONDS: i64 = 5 * 60;
-/// How long an event is kept after it last happened.
+/// How long an event is kept after its last occurrence.
 const KEPT_SECONDS: i64 = 60 * 60;
-/// Group and kind of the objects that ask for placements.
+/// Group and kind of the objects that request placements.
 const REQUESTERS: [(&str, &str); 5] = [
     ("task.karmada.io", "RescheduleTask"),
     ("apps.karmada.io", "WorkloadRebalancer"),
@@ -44,13 +45,13 @@ impl Severity {
     }
 }
 
-/// Something that happened, to be recorded.
+/// An occurrence to be recorded as an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The object that it happened to.
+    /// The object that the event is about.
     pub about: ObjectReference,
     pub severity: Severity,
-    /// One word, for programs: one of `REASONS`.
+    /// The machine-readable reason: one of `REASONS`.
     pub reason: &'static str,
     /// A sentence, for people.
     pub message: String,
@@ -58,7 +59,7 @@ pub struct Note {
     pub source: Arc<str>,
     pub at: Time,
     pub count: i32,
-    /// Nothing has changed: the note only keeps its event alive.
+    /// Whether nothing has changed, and the note only keeps its event alive.
     pub is_repeated: bool,
 }
 
@@ -70,22 +71,22 @@ impl Note {
         reason: &'static str,
         mut message: String,
     ) -> Note {
-        // The tests of this crate have reasons of their own.
+        // The tests of this crate use reasons that are not listed.
         debug_assert!(cfg!(test) || reasons::is_listed(reason), "{reason} is missing in events::REASONS");
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
         let source = Arc::clone(recorder.source());
         Note { about, severity, reason, message, source, at: recorder.now(), count: 1, is_repeated: false }
     }
 
-    /// Whether it happened to an object that asked for placements. Such notes are few, and a user
-    /// waits for them. So they have places of their own beside the notes about single bindings and
-    /// workloads, of which one requester may cause very many.
+    /// Returns whether the note is about an object that requested placements. Such notes are few,
+    /// and a user waits for them. So they have a separate capacity, unlike the notes about bindings
+    /// and workloads, of which one requester may cause very many.
     pub fn is_about_requester(&self) -> bool {
         let ObjectReference { api_version, kind, .. } = &self.about;
         is_requester(api_version.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or_default())
     }
 
-    /// The key of its event.
+    /// Returns the key of the event.
     pub fn key(&self) -> Key {
         fn text(field: &Option<String>) -> &str {
             field.as_deref().unwrap_or_default()
@@ -108,7 +109,7 @@ impl Note {
             digest.update([0]);
         }
         let digits: String = digest.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        // Names of roles may contain characters that names of events may not.
+        // Names of roles may contain characters that are invalid in names of events.
         let stem: String = text(name)
             .chars()
             .take(NAME_BYTES_MAX)
@@ -126,7 +127,7 @@ impl Note {
         Key::namespaced(EVENTS, namespace, event.trim_start_matches('.'))
     }
 
-    /// Adds the same note, recorded again.
+    /// Adds another occurrence of the same note.
     pub fn absorb(&mut self, later: &Note) {
         self.count = self.count.saturating_add(later.count);
         self.at = self.at.max(later.at);
@@ -138,14 +139,14 @@ fn is_requester(api_version: &str, kind: &str) -> bool {
     api_version.split_once('/').is_some_and(|(group, _)| REQUESTERS.contains(&(group, kind)))
 }
 
-/// As `Note::is_about_requester`, of an event.
+/// Returns whether an event is about a requester; see [`Note::is_about_requester`].
 pub(super) fn is_about_requester(event: &Map<String, Value>) -> bool {
     let Some(about) = event.get("involvedObject") else { return false };
     let text = |field: &str| about[field].as_str().unwrap_or_default();
     is_requester(text("apiVersion"), text("kind"))
 }
 
-/// The event for a first note.
+/// Creates the event for a first note.
 pub fn event(note: &Note, key: &Key) -> Map<String, Value> {
     let event = json!({
         "apiVersion": "v1", "kind": "Event",
@@ -162,7 +163,7 @@ pub fn event(note: &Note, key: &Key) -> Map<String, Value> {
     }
 }
 
-/// The known event with a higher count. `None` where that is not worth a write.
+/// Returns the event with a higher count; `None` if that is not worth a write.
 pub fn counted(mut event: Map<String, Value>, note: &Note) -> Option<Map<String, Value>> {
     let last = last_seen(&event);
     if note.is_repeated && last.is_some_and(|last| note.at < last.plus_seconds(REPEATED_EVERY_SECONDS)) {
@@ -172,7 +173,8 @@ pub fn counted(mut event: Map<String, Value>, note: &Note) -> Option<Map<String,
     event.insert("count".to_owned(), Value::from(count.min(i64::from(i32::MAX))));
     let at = last.map_or(note.at, |last| last.max(note.at));
     event.insert("lastTimestamp".to_owned(), Value::from(at.to_string()));
-    // The version of the object is left out, because kubectl does not select events by it.
+    // The version of the object is not part of the key, because kubectl does not select events by
+    // it. It is updated here.
     if let (Some(version), Some(Value::Object(involved))) =
         (&note.about.resource_version, event.get_mut("involvedObject"))
     {
@@ -181,8 +183,8 @@ pub fn counted(mut event: Map<String, Value>, note: &Note) -> Option<Map<String,
     Some(event)
 }
 
-/// Seconds until the event expires; 0 or less if it expires now. An event that a client wrote in a
-/// form of its own counts from its creation.
+/// Returns the seconds until the event expires; 0 if it has expired. For an event without a
+/// `lastTimestamp`, the time counts from its creation.
 pub fn seconds_left(event: &Map<String, Value>, now: Time) -> i64 {
     let created = event.get("metadata").and_then(|metadata| metadata["creationTimestamp"].as_str()?.parse().ok());
     let seen: Option<Time> = last_seen(event).max(created);

@@ -1,4 +1,4 @@
-//! The loop behind the recorder: it hands waiting notes to the sinks, and deletes expired events.
+//! The loop behind the recorder: it passes waiting notes to the sinks, and deletes expired events.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use ballast_k8s::{GroupResource, Key, Time};
 use ballast_registry::{Change, Client};
 use ballast_watch::{Event, EventKind, View};
 
-/// How often the sinks are given what waits,
+/// The interval in which waiting notes are posted.
 const POST_EVERY_MS: i64 = 1_000;
-/// and how much at once: together with the recorder's queue this bounds what events cost the store.
+/// Maximum number of notes per post. Together with the recorder's queue this bounds the cost of
+/// events for the store.
 const POSTED_MAX: usize = 500;
-/// The expired events that one batch looks at and deletes.
+/// Maximum number of expired events that one batch checks and deletes.
 const BATCH_MAX: usize = 500;
 
-/// Waiting notes go before expired events.
+/// Waiting notes take precedence over expired events.
 const POST_PRIORITY: i32 = 1;
 
 pub struct Events {
@@ -30,13 +31,13 @@ pub struct Events {
 }
 
 impl Events {
-    /// `client` deletes expired events.
+    /// Creates the loop. `client` deletes expired events.
     pub fn new(recorder: Recorder, sinks: Vec<Arc<dyn Sink>>, client: Client, clock: Arc<dyn Clock>) -> Events {
         Events { recorder, sinks, client, clock }
     }
 }
 
-/// A key that names no event: its work hands out the waiting notes.
+/// Returns a key that names no event: its work posts the waiting notes.
 fn post() -> Key {
     Key::cluster(EVENTS, "")
 }
@@ -96,7 +97,7 @@ async fn hand_out(recorder: &Recorder, sinks: &[Arc<dyn Sink>]) -> Next {
         if !given_back.is_empty() {
             tracing::debug!(sink = sink.name(), notes = given_back.len(), "events given back");
         }
-        // Only the first sink is asked to try again. The other sinks would get the note twice.
+        // Only the first sink retries. The other sinks would get the note twice.
         if index == 0 {
             left = given_back;
         }

@@ -1,10 +1,11 @@
-//! The reasons of all events that Ballast writes. docs/reference/events.md is made from this table.
+//! The reasons of all events that Ballast writes. docs/reference/events.md is generated from this
+//! table.
 
-/// One word that programs look for in events.
+/// A machine-readable reason of events.
 #[derive(Clone, Copy, Debug)]
 pub struct EventReason {
     pub reason: &'static str,
-    /// The objects that such an event is about.
+    /// The kinds of objects that have such events.
     pub about: &'static str,
     pub meaning: &'static str,
 }
@@ -19,9 +20,9 @@ const ASKER: &str = "RescheduleTask, WorkloadRebalancer";
 const REBALANCE: &str = "Rebalance, ClusterRebalance";
 const SCHEDULE: &str = "RebalanceSchedule";
 const CLUSTER: &str = "Cluster";
-/// Of the host cluster.
+/// Policies of the host cluster.
 const POLICY: &str = "ValidatingAdmissionPolicy, MutatingAdmissionPolicy";
-/// The database is no object. Events about what has no namespace are in this one.
+/// Events about objects without a namespace, such as the database, are in this namespace.
 const LIMIT: &str = "EvictionLimit";
 const DATABASE: &str = "Namespace default";
 

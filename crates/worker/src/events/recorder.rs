@@ -1,7 +1,7 @@
 //! The recorder: a handle for every component that records events, and the short queue behind it.
 //!
-//! News about objects that asked for placements (`Note::is_about_requester`) has places of its own
-//! in the queue, and leaves it first.
+//! Notes about requesters of placements (`Note::is_about_requester`) have a separate capacity in
+//! the queue, and are taken first.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,14 +11,14 @@ use super::trigger_tracker::{Summary, TriggerTracker};
 use ballast_base::clock::Clock;
 use ballast_k8s::Time;
 
-/// The most waiting notes about requesters. Further ones are dropped.
+/// Maximum number of waiting notes about requesters. Further ones are dropped.
 const ABOUT_REQUESTERS_WAITING_MAX: usize = 1_000;
-/// The most other waiting notes: normal ones are dropped from here on,
+/// The number of other waiting notes from which on normal notes are dropped.
 const NORMAL_WAITING_MAX: usize = 1_000;
-/// and warnings from here on.
+/// The number of other waiting notes from which on warnings are dropped.
 const WAITING_MAX: usize = 2_000;
 
-/// Clones share one queue. Each may record under another name.
+/// Clones share one queue. Each may record under another component name.
 #[derive(Clone)]
 pub struct Recorder {
     waiting: Arc<Mutex<Waiting>>,
@@ -38,13 +38,14 @@ impl Recorder {
         Recorder { waiting: Arc::default(), clock, source: "ballast".into(), triggers: TriggerTracker::default() }
     }
 
-    /// The same queue, under the name of this component: `default-scheduler`.
+    /// Returns a recorder with the same queue under the name of another component:
+    /// `default-scheduler`.
     #[must_use]
     pub fn named(&self, source: &str) -> Recorder {
         Recorder { source: source.into(), ..self.clone() }
     }
 
-    /// Which object requested which trigger.
+    /// Returns the tracker of requested triggers.
     pub fn triggers(&self) -> &TriggerTracker {
         &self.triggers
     }
@@ -65,13 +66,13 @@ impl Recorder {
         self.clock.now()
     }
 
-    /// Whether a normal note about a binding or workload would find room. Ask first where a note is
-    /// costly to make.
+    /// Returns whether a normal note about a binding or workload would be queued. Check this first
+    /// if a note is costly to create.
     pub fn has_room(&self) -> bool {
         self.lock().others.len() < NORMAL_WAITING_MAX
     }
 
-    /// Records a note. One that finds no room is dropped.
+    /// Records a note, or drops it if the queue is full.
     pub fn record(&self, note: Note) {
         let mut waiting = self.lock();
         let (queue, room) = match (note.is_about_requester(), note.severity) {
@@ -84,7 +85,7 @@ impl Recorder {
         }
     }
 
-    /// Takes the oldest notes, at most `limit`. Those about requesters go first.
+    /// Takes the oldest notes, at most `limit`. Notes about requesters are taken first.
     pub(super) fn take(&self, limit: usize) -> Vec<Note> {
         let mut waiting = self.lock();
         let count = waiting.about_requesters.len().min(limit);
@@ -94,7 +95,7 @@ impl Recorder {
         taken
     }
 
-    /// Puts back notes that no sink took, in front, as far as there is room.
+    /// Puts notes that no sink accepted back to the front, up to the capacity.
     pub(super) fn put_back(&self, notes: Vec<Note>) {
         let mut waiting = self.lock();
         for note in notes.into_iter().rev() {

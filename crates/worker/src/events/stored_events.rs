@@ -1,4 +1,4 @@
-//! The events that the server keeps itself, as objects of the kind Event, for `kubectl describe`.
+//! Events that the server stores as objects of the kind Event, for `kubectl describe`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use ballast_k8s::{Key, Object};
 use ballast_registry::{Atomicity, Change, Client, Part};
 use ballast_watch::View;
 
-/// With this many events, the server keeps no further normal one.
+/// The number of stored events above which no further normal one is stored.
 const KEPT_MAX: usize = 20_000;
-/// This many of these places are reserved for events about requesters (`Note::is_about_requester`).
-/// Warnings, which are always kept, take none of these from them either.
+/// The part of `KEPT_MAX` that is reserved for events about requesters
+/// (`Note::is_about_requester`). Warnings, which are always stored, do not use it up either.
 const KEPT_ABOUT_REQUESTERS: usize = 1_000;
 
 pub struct StoredEvents {
@@ -74,11 +74,11 @@ impl Sink for StoredEvents {
     }
 }
 
-/// The places that are left for new events.
+/// The free capacity for new events.
 struct Capacity {
-    /// Until `KEPT_MAX` events are kept.
+    /// The remaining events up to `KEPT_MAX`.
     left: usize,
-    /// Places for events about requesters when no other place is left.
+    /// The remaining reserved events about requesters when `left` is used up.
     left_to_requesters: usize,
 }
 
@@ -88,7 +88,7 @@ impl Capacity {
         if left >= notes.len() || !notes.values().any(Note::is_about_requester) {
             return Capacity { left, left_to_requesters: 0 };
         }
-        // Warnings have taken more than their part. This reads all events, which is rare.
+        // Warnings have used more than their part. This reads all events, which is rare.
         let view = view.clone();
         let count = move || {
             let is_about_requester =
@@ -99,7 +99,7 @@ impl Capacity {
         Capacity { left, left_to_requesters: KEPT_ABOUT_REQUESTERS.saturating_sub(kept) }
     }
 
-    /// Takes a place for a new event, if it is to be kept.
+    /// Reserves capacity for a new event, and returns whether it is to be stored.
     fn takes(&mut self, note: &Note) -> bool {
         let is_about_requester = note.is_about_requester();
         let left_over = if is_about_requester { 0 } else { KEPT_ABOUT_REQUESTERS };
@@ -119,7 +119,7 @@ impl Capacity {
     }
 }
 
-/// Counts an event that happened again.
+/// Merges notes of the same event, and counts them.
 fn merged(notes: Vec<Note>) -> BTreeMap<Key, Note> {
     let mut merged: BTreeMap<Key, Note> = BTreeMap::new();
     for note in notes {
@@ -156,7 +156,7 @@ mod tests {
         note("task.karmada.io/v1alpha1", "RescheduleTask", Severity::Normal)
     }
 
-    /// How many notes like this one are kept, of very many.
+    /// Returns how many of very many notes like this one are stored.
     fn kept(room: &mut Capacity, note: &Note) -> usize {
         (0..2 * KEPT_MAX).filter(|_| room.takes(note)).count()
     }

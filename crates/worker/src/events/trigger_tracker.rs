@@ -1,5 +1,5 @@
-//! Remembers which object wrote which trigger, and counts the results of the passes that serve
-//! them (BD11).
+//! Tracks which object wrote which trigger, and counts the results of the passes that serve them
+//! (BD11).
 //!
 //! ```text
 //!   writer of triggers ── record ──► TriggerTracker ◄── requester ────── scheduler
@@ -8,23 +8,23 @@
 //!                                     └──► Summary: one event on the object that requested
 //! ```
 //!
-//! A trigger names the time of its cause and not its writer. So the writer records here what it is
-//! about to write. A trigger is identified by the binding's key and the revision that its pending
-//! pass names (`work::v1alpha2::PENDING_PASS`), which no two triggers of a binding share. For a
-//! Fleet placement, that revision is made from the trigger timestamp
+//! A trigger contains the time of its cause but not its writer, so the writer records here which
+//! triggers it is about to write. A trigger is identified by the binding's key and the revision
+//! that its pending pass names (`work::v1alpha2::PENDING_PASS`), which no two triggers of a binding
+//! share. For a Fleet placement, that revision is derived from the trigger timestamp
 //! (`placement::v1beta1::trigger::pending_pass`). The scheduler looks the writer up here, and
 //! records the result of its pass. When all triggers of one writer have results, one event on that
-//! object sums them up.
+//! object summarizes them.
 //!
-//! The scheduler also publishes here how many bindings are due. A writer of very many triggers
-//! waits for this number to fall (`until_due_below`) before it runs far ahead: bindings that are
-//! triggered and not decided yet take memory, and are compressed and decompressed again.
+//! The scheduler also publishes the number of due bindings here. A writer of very many triggers
+//! waits for this number to fall (`until_due_below`), because bindings that are triggered and not
+//! decided yet take memory, and are compressed and decompressed again.
 //!
 //! Differs from Karmada (D51), which reports no results to the writer of a trigger.
 //!
 //! The memory is bounded, and is lost with the process. But the binding of a pending trigger names
-//! the trigger's writer (`api::requester`). So after a restart, or at another leader, a pass still
-//! has its cause, and the results from then on are summed up (`resume`).
+//! the trigger's writer (`api::requester`). So after a restart, or on another leader, a pass still
+//! has its cause, and later results are summarized (`resume`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,24 +36,24 @@ use tokio::sync::watch;
 use ballast_api::core::ObjectReference;
 use ballast_k8s::{Key, Revision};
 
-/// Triggers that are remembered at once. Passes serve those beyond this number all the same.
+/// Maximum number of tracked triggers. Further triggers are served without tracking.
 const TRIGGERS_MAX: usize = 200_000;
-/// Requesters that still wait for results. The oldest is forgotten for a new one.
+/// Maximum number of requesters that wait for results. The oldest is forgotten for a new one.
 const REQUESTERS_MAX: usize = 1_000;
-/// How many workloads an event names for each kind of result.
+/// Maximum number of workloads that an event names for each kind of result.
 const NAMES_TOLD_MAX: usize = 3;
 
 /// The result of the pass that served a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerResult {
-    /// The number of replicas that arrived on other clusters.
+    /// The number of replicas that moved to other clusters.
     Moved(i64),
-    /// The number of clusters that a Fleet placement joined.
+    /// The number of clusters that a Fleet placement was added to.
     Joined(i64),
     Stayed,
     /// No cluster fits. The trigger stays pending.
     NoFit,
-    /// Another scheduler places the binding, or the binding is gone.
+    /// Another scheduler handles the binding, or the binding has been deleted.
     LeftAlone,
 }
 
@@ -68,14 +68,14 @@ pub struct Summary {
 #[derive(Clone, Default)]
 pub struct TriggerTracker {
     inner: Arc<Mutex<Inner>>,
-    /// How many bindings the scheduler last said are due.
+    /// The number of due bindings that the scheduler last published.
     due: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 struct Inner {
     pending: HashMap<Key, PendingTrigger, RandomState>,
-    /// By number, in the order of their first trigger.
+    /// The requesters by number, in the order of their first trigger.
     requesters: BTreeMap<u64, RequesterTotals>,
     last: u64,
 }
@@ -84,7 +84,7 @@ struct PendingTrigger {
     pending_pass: Revision,
     requester: u64,
     about: Arc<ObjectReference>,
-    /// Whether a result was counted already. A trigger that fits nowhere is tried again.
+    /// Whether a result was counted already. A trigger that fits nowhere is retried.
     is_counted: bool,
 }
 
@@ -92,16 +92,16 @@ struct PendingTrigger {
 struct RequesterTotals {
     about: Arc<ObjectReference>,
     asked: usize,
-    /// Triggers beyond what can be remembered.
+    /// Triggers beyond the tracking limit.
     untracked: usize,
     completed: usize,
-    /// The requester writes no more triggers.
+    /// Whether the requester writes no more triggers.
     is_closed: bool,
-    /// Results from before the restart are not known.
+    /// Whether results from before a restart are unknown.
     is_resumed: bool,
     moved: Names,
     replicas: i64,
-    /// The clusters that Fleet placements moved to.
+    /// The number of clusters that Fleet placements moved to.
     clusters: i64,
     stayed: usize,
     no_fit: Names,
@@ -127,7 +127,7 @@ impl Names {
         }
     }
 
-    /// ` (shop/web-deployment, shop/db-statefulset and 3 more)`
+    /// Formats the names: ` (shop/web-deployment, shop/db-statefulset and 3 more)`.
     fn told(&self) -> String {
         match self.count - self.first.len() {
             0 if self.first.is_empty() => String::new(),
@@ -155,7 +155,7 @@ impl RequesterTotals {
         }
     }
 
-    /// `4 replicas`, `4 replicas and 1 cluster`, `2 clusters`.
+    /// Formats the moved amounts: `4 replicas`, `4 replicas and 1 cluster`, `2 clusters`.
     fn arrived(&self) -> String {
         let (replicas, clusters) = (self.replicas, self.clusters);
         let joined = if clusters == 1 { "1 cluster".to_owned() } else { format!("{clusters} clusters") };
@@ -218,8 +218,8 @@ impl TriggerTracker {
         summaries
     }
 
-    /// Records triggers that were found on bindings, each with its writer: those that were written
-    /// before a restart. Triggers that are recorded already stay as they are.
+    /// Records triggers that were found on bindings, each with its writer, because they were
+    /// written before a restart. Already recorded triggers are not changed.
     pub fn resume(&self, found: Vec<(Key, Revision, ObjectReference)>) {
         let mut inner = self.lock();
         for (key, pending_pass, about) in found {
@@ -240,7 +240,7 @@ impl TriggerTracker {
         }
     }
 
-    /// Forgets triggers that were recorded and not written after all.
+    /// Forgets triggers that were recorded but not written.
     pub fn withdraw<'k>(&self, about: &ObjectReference, keys: impl IntoIterator<Item = &'k Key>) {
         let mut inner = self.lock();
         let (requester, _) = inner.requester(about);
@@ -249,7 +249,8 @@ impl TriggerTracker {
         }
     }
 
-    /// The object writes no more triggers. Returns its summary if all have results already.
+    /// Records that the object writes no more triggers. Returns its summary if all have results
+    /// already.
     pub fn close(&self, about: &ObjectReference) -> Option<Summary> {
         let mut inner = self.lock();
         let (requester, _) = inner.requester(about);
@@ -257,7 +258,7 @@ impl TriggerTracker {
         inner.summary(requester)
     }
 
-    /// The object that wrote the binding's trigger with this pending pass.
+    /// Returns the object that wrote the binding's trigger with this pending pass.
     pub fn requester(&self, key: &Key, pending_pass: Option<Revision>) -> Option<Arc<ObjectReference>> {
         let inner = self.lock();
         inner
@@ -267,7 +268,7 @@ impl TriggerTracker {
             .map(|trigger| Arc::clone(&trigger.about))
     }
 
-    /// Whether no requester waits for a result.
+    /// Returns whether no requester waits for a result.
     pub fn is_empty(&self) -> bool {
         self.lock().pending.is_empty()
     }
@@ -278,7 +279,7 @@ impl TriggerTracker {
         let mut inner = self.lock();
         let inner = &mut *inner;
         let trigger = inner.pending.get_mut(key)?;
-        // The pass may have begun before the recorded trigger was written.
+        // The pass may have started before the recorded trigger was written.
         if pending_pass.is_none_or(|pending_pass| pending_pass < trigger.pending_pass) {
             return None;
         }
@@ -299,16 +300,16 @@ impl TriggerTracker {
         inner.summary(requester)
     }
 
-    /// The scheduler says how many bindings are due.
+    /// Publishes the number of due bindings.
     pub fn set_due(&self, bindings: usize) {
         self.due.send_replace(bindings);
     }
 
-    /// Resolves once fewer than `bindings` are due, or after `patience`: the scheduler may wait for
-    /// other servers, or run in another process.
+    /// Resolves once fewer than `bindings` are due, or after `patience`, because the scheduler may
+    /// wait for other servers, or run in another process.
     pub async fn until_due_below(&self, bindings: usize, patience: Duration) {
         let mut due = self.due.subscribe();
-        // In both cases the caller goes on.
+        // In both cases the caller continues.
         let _ = tokio::time::timeout(patience, due.wait_for(|due| *due < bindings)).await;
     }
 
@@ -318,7 +319,7 @@ impl TriggerTracker {
 }
 
 impl Inner {
-    /// The number of the requester, which is new if it is not known yet.
+    /// Returns the number of the requester; assigns a new one if it is unknown.
     fn requester(&mut self, about: &ObjectReference) -> (u64, Arc<ObjectReference>) {
         if let Some((number, totals)) = self.requesters.iter().find(|(_, totals)| *totals.about == *about) {
             return (*number, Arc::clone(&totals.about));
@@ -351,7 +352,7 @@ impl Inner {
         self.summary(trigger.requester)
     }
 
-    /// The summary, if all triggers have results. The requester is forgotten then.
+    /// Returns the summary and forgets the requester, if all triggers have results.
     fn summary(&mut self, requester: u64) -> Option<Summary> {
         let totals =
             self.requesters.get(&requester).filter(|totals| totals.is_closed && totals.completed >= totals.asked)?;

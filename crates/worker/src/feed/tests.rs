@@ -18,7 +18,7 @@ const INTEREST: [GroupResource; 2] = [BINDINGS, CLUSTERS];
 enum Step {
     Put(usize, u8),
     Delete(usize, u8),
-    /// The loop takes what comes next.
+    /// The loop takes the next item.
     Take,
 }
 
@@ -41,7 +41,7 @@ fn object(key: &Key) -> Map<String, Value> {
     object
 }
 
-/// Creates an object, or the next version of it.
+/// Creates an object, or its next version.
 async fn put(writer: &Writer, view: &View, key: &Key) {
     let expect = view.get(key).map_or(Expect::Absent, |object| Expect::At(object.revision));
     let write = Write { key: key.clone(), expect, draft: Draft::Put(Document::new(object(key))) };
@@ -59,11 +59,11 @@ async fn open(limits: Limits) -> (Cache, Writer, watch::Task) {
     watch::open(Arc::new(MemoryStore::new()), clock, limits).await.unwrap()
 }
 
-/// What a loop knows from what it was given: the revision of each object.
+/// The knowledge of a loop from its input: the revision of each object.
 #[derive(Default)]
 struct Known {
     objects: BTreeMap<Key, Revision>,
-    /// Everything up to here was noticed.
+    /// The revision up to which everything was delivered.
     noticed: Revision,
     missed: usize,
 }
@@ -74,7 +74,7 @@ impl Known {
         all.map(|object| (object.key.clone(), object.revision)).collect()
     }
 
-    /// Takes what comes next, and holds it to the promises. Returns whether anything came.
+    /// Takes the next item, and checks the guarantees of the feed. Returns whether there was one.
     fn take(&mut self, feed: &mut Feed) -> bool {
         let given = feed.next_ready();
         let is_any = given.is_some();
@@ -118,7 +118,7 @@ impl Known {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// However late it is, and however often it misses events.
+    /// Holds regardless of how late the loop is, and how often it misses events.
     #[test]
     fn a_loop_learns_each_change_once_and_from_where_it_stood(steps in steps(), window in 1_usize..6, turn in 1_usize..4) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -172,7 +172,7 @@ async fn a_loop_that_has_caught_up_keeps_no_old_version_whatever_happens_to_othe
     let old = |key: &Key| Arc::downgrade(view.get(key).unwrap());
     let (first, other) = (old(&of_interest), old(&of_another));
     drop(view);
-    // The window holds the newest event, with the version before it.
+    // The window holds the newest event, including the version before it.
     for key in [&of_interest, &of_another].repeat(2) {
         put(&writer, &cache.view(), key).await;
     }
@@ -181,7 +181,7 @@ async fn a_loop_that_has_caught_up_keeps_no_old_version_whatever_happens_to_othe
     let mut known = Known::default();
     known.objects.insert(of_interest.clone(), first.upgrade().unwrap().revision);
     while known.take(&mut feed) {}
-    // The difference is dropped on a thread of its own.
+    // The difference is dropped on a blocking thread.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while first.upgrade().is_some() {
         assert!(std::time::Instant::now() < deadline, "somebody holds the first version");

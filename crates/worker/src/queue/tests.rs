@@ -96,7 +96,7 @@ fn namespaces_take_turns_whatever_the_number_and_priority_of_their_keys() {
     queue.mark(of("bank", "b0"), 0);
     queue.mark(of("bank", "b1"), 7);
     assert_eq!(names(&queue.take(4)), ["s0", "b1", "s1", "b0"]);
-    // A namespace that comes later waits for one turn, and makes up for nothing.
+    // A namespace that arrives later waits for one turn, and does not make up for idle time.
     queue.mark(of("late", "l0"), 0);
     queue.mark(of("late", "l1"), 0);
     assert_eq!(names(&queue.take(5)), ["l0", "s2", "l1", "s3", "less-urgent"]);
@@ -172,7 +172,7 @@ fn what_was_seen_is_forgotten_once_its_events_were_noticed() {
     assert_eq!(queue.seen.len(), 1);
     queue.set_delivered(Revision(9));
     assert!(queue.seen.is_empty() && queue.seen_order.is_empty());
-    // Nor is it kept when they came first.
+    // The seen revision is not kept either if the events arrived first.
     queue.mark(key("a"), 0);
     queue.take(1);
     queue.finish(&key("a"), Next::Done, Some(Revision(9)));

@@ -12,21 +12,21 @@ use ballast_store::MemoryStore;
 use ballast_watch::{self as watch, Atomicity, Draft, EventKind, Expect, Limits, Write, Writer};
 
 const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
-/// A deadline, not a time that anything is expected to take.
+/// A deadline, not an expected duration.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a worker was told and has done.
+/// The calls that a worker has received.
 #[derive(Default)]
 struct Diary {
     lists: usize,
-    /// The kind, the name, and the values before and after.
+    /// The event kind, the name, and the values before and after.
     heard: Vec<(EventKind, String, Option<i64>, i64)>,
     worked: Vec<String>,
     batches: usize,
     doubted: Vec<String>,
 }
 
-/// A worker that marks what changes, and waits for a permit in each of its batches.
+/// A worker that marks changed keys, and waits for a permit in each of its batches.
 struct Diarist {
     diary: Arc<Mutex<Diary>>,
     permits: Arc<Semaphore>,
@@ -52,7 +52,7 @@ impl Work for Diarist {
         queue.mark_changed(event.object.key.clone(), 0, event.revision);
     }
 
-    /// A batch that waits for a permit gets it at the end.
+    /// Releases a batch that waits for a permit.
     fn end(&mut self) {
         self.permits.add_permits(1);
     }
@@ -88,7 +88,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A window of four events, which are given two at a time.
+    /// Opens a scene with a window of four events, which are delivered two at a time.
     async fn open(permits: usize) -> (Scene, Runner) {
         let limits = Limits { window_events_max: 4, events_per_turn_max: 2, ..Limits::default() };
         Scene::with(limits, permits).await
@@ -123,7 +123,8 @@ impl Scene {
         self.write(vec![Write { key: key(name), expect, draft }]).await;
     }
 
-    /// More events than the window holds, in one transaction: every subscriber misses some.
+    /// Writes more events than the window holds, in one transaction, so that every subscriber
+    /// misses some.
     async fn flood(&self) {
         self.flood_of(9).await;
     }
@@ -142,7 +143,7 @@ impl Scene {
         }
     }
 
-    /// What was heard since the last call.
+    /// Takes the events since the last call.
     fn heard(&self) -> Vec<(EventKind, String, Option<i64>, i64)> {
         std::mem::take(&mut self.diary.lock().unwrap().heard)
     }
@@ -189,7 +190,8 @@ async fn requests_have_their_turn_between_few_events() {
     let (scene, mut runner) = Scene::with(Limits::default(), 0).await;
     scene.flood_of(5 * EVENTS_PER_TURN / 2).await;
     let diary = Arc::clone(&scene.diary);
-    // As a request on the same thread: it sees how much was heard whenever it has its turn.
+    // Simulates a request on the same thread: it records the number of delivered events whenever it
+    // runs.
     let request = tokio::spawn(async move {
         let mut seen = vec![0];
         while *seen.last().unwrap() < 5 * EVENTS_PER_TURN / 2 {
@@ -198,7 +200,7 @@ async fn requests_have_their_turn_between_few_events() {
         }
         seen
     });
-    // It has begun.
+    // The request has started.
     yield_now().await;
     runner.drain_feed().await;
     let seen = tokio::time::timeout(PATIENCE, request).await.unwrap().unwrap();
@@ -233,7 +235,7 @@ async fn a_worker_that_missed_events_is_told_what_has_changed_and_does_not_list_
             (Created, "d", None, 3),
         ];
         assert_eq!(scene.heard(), told.map(|(kind, name, before, after)| (kind, name.to_owned(), before, after)));
-        // Events come again as they happen.
+        // Events are delivered one by one again.
         scene.put("a", 10..=10).await;
         scene.put("a", 1..=1).await;
         scene.put("c", 1..=1).await;
@@ -271,7 +273,7 @@ async fn work_that_ended_while_events_were_missed_is_repeated_once() {
     let (scene, mut runner) = Scene::open(0).await;
     scene.put("a", 1..=1).await;
     let meanwhile = async {
-        // The work on `a` has begun, and reads what no event will have.
+        // The work on `a` has started, and reads states for which there will be no event.
         scene.flood().await;
         scene.permits.add_permits(1);
     };
@@ -281,7 +283,7 @@ async fn work_that_ended_while_events_were_missed_is_repeated_once() {
     settle(&mut runner).await;
     assert_eq!((scene.count_worked("a"), scene.count_worked("flood-0")), (2, 1));
     assert_eq!(scene.diary.lock().unwrap().doubted, ["a"]);
-    // What ran before is not in doubt when it is late again.
+    // Earlier work is not in doubt when the loop falls behind again.
     scene.put("a", 2..=9).await;
     settle(&mut runner).await;
     assert_eq!((scene.count_worked("a"), scene.count_worked("flood-0")), (3, 1));
@@ -355,7 +357,7 @@ async fn a_worker_wakes_at_once_after_a_pause_and_then_once_for_all_that_comes_w
     tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
 }
 
-/// Says when it works on something, and then keeps its thread until it is told to go on.
+/// A worker that reports each call, and then blocks its thread until it is released.
 struct Blocker {
     works: std::sync::mpsc::Sender<&'static str>,
     goes_on: Arc<Mutex<std::sync::mpsc::Receiver<()>>>,

@@ -1,7 +1,7 @@
-//! Which clusters an affinity selects: by name, label, provider, region and zone.
+//! Cluster affinity: selects clusters by name, label, provider, region and zone.
 //!
-//! A selector that is malformed selects no cluster, and the reason is kept for the report. `select`
-//! answers for all clusters at once, `matches` for one cluster. The two always agree.
+//! A selector that is malformed selects no cluster, and keeps the reason for error messages.
+//! `select` evaluates all clusters at once, `matches` a single cluster. The two always agree.
 
 use super::cluster::Cluster;
 use super::cluster_set::{ClusterSet, ValueIndex};
@@ -9,10 +9,11 @@ use crate::bits::Bits;
 use ballast_k8s::selector::Operator;
 use ballast_k8s::{Requirement, Selector};
 
-/// Selects the clusters for which all parts hold. An empty affinity selects every cluster.
+/// A cluster affinity. It selects the clusters for which all parts hold. An empty affinity selects
+/// every cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Affinity {
-    /// Empty: any name.
+    /// The names to select. Empty selects any name.
     pub names: Vec<Box<str>>,
     pub exclude: Vec<Box<str>>,
     pub labels: Clause<Selector>,
@@ -36,19 +37,19 @@ pub struct FieldRequirement {
     pub requirement: Requirement,
 }
 
-/// The fields of a cluster that can be selected by.
+/// The cluster fields that a selector can match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     Provider,
     Region,
     /// A cluster can be in several zones. One of them is enough for `In`, and rules out `NotIn`.
     Zone,
-    /// A key that clusters do not have. It is absent from every cluster.
+    /// A key that is not a cluster field. It is absent from every cluster.
     Unknown,
 }
 
 impl Affinity {
-    /// Whether the affinity selects the cluster. A cluster that is being deleted can match.
+    /// Returns whether the affinity selects the cluster. A cluster that is being deleted can match.
     pub fn matches(&self, cluster: &Cluster) -> bool {
         let listed = |list: &[Box<str>]| list.iter().any(|name| **name == *cluster.name);
         if listed(&self.exclude) || !(self.names.is_empty() || listed(&self.names)) {
@@ -67,8 +68,8 @@ impl Affinity {
             }
     }
 
-    /// What the affinity wants and the cluster has: `wants region=us-east, has eu-west`. `None`: it
-    /// selects the cluster.
+    /// Describes the first part of the affinity that the cluster does not satisfy: `wants
+    /// region=us-east, has eu-west`. `None` if the affinity selects the cluster.
     pub fn mismatch(&self, cluster: &Cluster) -> Option<String> {
         let listed = |list: &[Box<str>]| list.iter().any(|name| **name == *cluster.name);
         if listed(&self.exclude) {
@@ -98,7 +99,7 @@ impl Affinity {
         Some(wants(&refusing.requirement, &has))
     }
 
-    /// Why this affinity cannot select any cluster, if a part of it is malformed.
+    /// Returns the reason why the affinity selects no cluster, if a part of it is malformed.
     pub fn fault(&self) -> Option<&str> {
         match (&self.labels, &self.fields) {
             (Clause::Malformed(why), _) | (_, Clause::Malformed(why)) => Some(why),
@@ -106,7 +107,7 @@ impl Affinity {
         }
     }
 
-    /// The clusters that this affinity selects, without those that are being deleted.
+    /// Returns the clusters that this affinity selects, without clusters that are being deleted.
     pub(super) fn select(&self, fleet: &ClusterSet) -> Bits {
         let attributes = fleet.attributes();
         let mut selected = if self.names.is_empty() {
@@ -147,7 +148,7 @@ impl Affinity {
     }
 }
 
-/// Names of a list that a sentence has. The rest is a number.
+/// The most names of a list that a message contains. The rest is given as a number.
 const NAMES_MAX: usize = 3;
 
 fn one_of(names: &[Box<str>]) -> String {

@@ -1,14 +1,14 @@
-//! What estimators in member clusters have answered: how many more copies of a workload fit there.
+//! Estimates of the estimators in member clusters: how many more copies of a workload fit there.
 //!
-//! Answers are inputs of a pass, like the clusters: the engine asks for nothing by itself. Before a
-//! pass, its caller learns from [`Pass::shortlist`] which clusters have to be asked what. An answer
-//! can only lower the estimate that is made from the cluster's own report. A cluster without an
-//! answer is estimated as before.
+//! Estimates are inputs of a pass, like the clusters; the engine sends no queries. Before a pass,
+//! its caller gets from [`Pass::shortlist`] the clusters to query. A member's estimate can only
+//! lower the estimate that the engine computes from the cluster's own report. A cluster without one
+//! is estimated from its report alone.
 //!
-//! An estimator sees the pods of its cluster, and not what is on its way there. So each answer
-//! comes with the room that was given away since, and the pass takes more with each arrival
-//! (`ledger`, `room`). Room that was given away counts by its sums, so the rest is never counted
-//! too high for workloads of other requirements.
+//! An estimator sees the pods of its cluster, and not the replicas that are about to arrive. So
+//! each estimate comes with the capacity that was reserved since, and the pass deducts each arrival
+//! (`ledger`, `room`). Reserved capacity is summed per resource, so workloads of other requirements
+//! never see too much of it as free.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,36 +19,36 @@ use super::request::{Mode, Request, Shared, Target};
 use super::room::{Amounts, Needs};
 use crate::bits::Bits;
 
-/// A question to estimators. Bindings with equal questions share the answers.
+/// A query to estimators. Bindings with equal queries share the results.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Question {
-    /// Whether it asks for whole sets of components, and not for replicas.
+    /// Whether the query counts whole sets of components instead of replicas.
     pub is_of_sets: bool,
-    /// The question as it is sent, without the name of the cluster.
+    /// The encoded query, without the name of the cluster.
     pub body: Box<[u8]>,
 }
 
-/// The questions about one workload. The placement decides which of them counts.
+/// The queries for one workload. The placement decides which of them applies.
 #[derive(Clone, Debug)]
 pub struct Questions {
     pub replicas: Shared<Question>,
-    /// `None`: the workload has no components.
+    /// `None` if the workload has no components.
     pub sets: Option<Shared<Question>>,
 }
 
-/// The answer of one cluster to one question.
+/// The estimate of one cluster for one query.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The copies that fit. The largest number means that no limit is known.
+    /// The number of copies that fit. `i32::MAX` means that no limit is known.
     pub said: i32,
-    /// What the cluster was given that the answer does not know of.
+    /// Capacity that was reserved in the cluster and that the estimate does not include.
     pub given: Arc<Amounts>,
 }
 
-/// The answers to one question, by cluster.
+/// The estimates for one query, by cluster.
 type AnswerOfEach = HashMap<Arc<str>, Answer>;
 
-/// The answers that a pass decides on. Cheap to clone.
+/// The member estimates that a pass uses. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     by_question: Arc<HashMap<Shared<Question>, AnswerOfEach>>,
@@ -64,7 +64,7 @@ impl Answers {
     }
 }
 
-/// The answers of a pass, and what the pass has given away since it began.
+/// The member estimates of a pass, with the capacity that the pass has reserved since it started.
 #[derive(Default)]
 pub(super) struct AnsweredRoom {
     pub answers: Answers,
@@ -76,7 +76,8 @@ impl AnsweredRoom {
         AnsweredRoom { answers, given: HashMap::new() }
     }
 
-    /// The copies of `to` that are not in `from` arrive, and the others leave.
+    /// Reserves the copies of `to` that are not in `from`, and releases the copies of `from` that
+    /// are not in `to`.
     pub fn move_copies(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         let Some(needs) = Needs::of(request).filter(|_| !self.answers.is_empty()) else { return };
         let (each, mut moved) = (needs.amounts(), HashMap::<&Arc<str>, i64>::new());
@@ -88,14 +89,14 @@ impl AnsweredRoom {
         }
     }
 
-    /// `copies` arrive at a cluster.
+    /// Reserves `copies` in a cluster.
     pub fn take(&mut self, request: &Request, cluster: &Arc<str>, copies: i64) {
         if let Some(needs) = Needs::of(request).filter(|_| !self.answers.is_empty()) {
             self.given.entry(Arc::clone(cluster)).or_default().add(&needs.amounts(), copies);
         }
     }
 
-    /// The answers about this workload. `None`: there is none.
+    /// Returns the estimates for this workload, if there are any.
     pub fn about(&self, request: &Request, of_sets: bool) -> Option<AnswersAbout<'_>> {
         let questions = request.questions.as_ref()?;
         let question = if of_sets { questions.sets.as_ref()? } else { &questions.replicas };
@@ -109,22 +110,22 @@ impl AnsweredRoom {
     }
 }
 
-/// The answers about one workload.
+/// The estimates for one workload.
 pub(super) struct AnswersAbout<'a> {
     by_cluster: &'a HashMap<Arc<str>, Answer>,
     given: &'a HashMap<Arc<str>, Amounts>,
-    /// What one copy takes.
+    /// The resources of one copy.
     each: Amounts,
 }
 
 impl AnswersAbout<'_> {
-    /// What the estimator of the cluster has said.
+    /// Returns the estimate as the cluster's estimator has sent it.
     pub fn said(&self, cluster: &str) -> Option<i32> {
         self.by_cluster.get(cluster).map(|answer| answer.said)
     }
 
-    /// How many copies still fit by the answer of the cluster. `None`: there is no answer, or it
-    /// knows no limit.
+    /// Returns the number of copies that still fit according to the cluster's estimator. `None` if
+    /// there is no estimate, or it has no limit.
     pub fn left(&self, cluster: &str) -> Option<i32> {
         let answer = self.by_cluster.get(cluster).filter(|answer| answer.said != i32::MAX)?;
         let displaced = match self.given.get(cluster) {
@@ -139,13 +140,13 @@ impl AnswersAbout<'_> {
         Some(left.clamp(0, i64::from(i32::MAX)) as i32)
     }
 
-    /// The least of the cluster's own estimate and its answer.
+    /// Returns the lower of `estimate` and the estimate of the cluster's estimator.
     pub fn least(&self, cluster: &str, estimate: i32) -> i32 {
         self.left(cluster).map_or(estimate, |left| left.min(estimate))
     }
 }
 
-/// The clusters that have to be asked, by question.
+/// The clusters to query, by query.
 #[derive(Default)]
 pub struct Shortlist {
     by_question: HashMap<Shared<Question>, Bits>,
@@ -158,14 +159,14 @@ impl Shortlist {
 }
 
 impl Pass {
-    /// The same pass with these answers.
+    /// Returns the pass with these member estimates.
     #[must_use]
     pub fn with_answers(mut self, answers: Answers) -> Pass {
         self.answered = AnsweredRoom::new(answers);
         self
     }
 
-    /// Adds answers. Those about another question, or of another cluster, stay.
+    /// Adds member estimates. Known ones for other queries or clusters stay.
     pub fn add_answers(&mut self, more: Answers) {
         let known = Arc::make_mut(&mut self.answered.answers.by_question);
         for (question, by_cluster) in Arc::unwrap_or_clone(more.by_question) {
@@ -173,24 +174,24 @@ impl Pass {
         }
     }
 
-    /// The answers that this pass decides on.
+    /// Returns the member estimates that this pass uses.
     pub fn answers(&self) -> &Answers {
         &self.answered.answers
     }
 
-    /// Takes what arrives at the targets `to` from the answers alone, for callers that do not move
-    /// capacity.
+    /// Deducts the replicas that arrive at the targets `to` from the member estimates only, for
+    /// callers that do not move capacity.
     pub fn take_answered(&mut self, request: &Request, to: &[Target]) {
         self.answered.move_copies(request, &request.targets, to);
     }
 
-    /// Whether `decide` would look for a place for the binding.
+    /// Returns whether `decide` would schedule the binding.
     pub fn is_due(&self, request: &Request) -> bool {
         self.asked(request).is_ok()
     }
 
-    /// Adds the clusters whose answers a decision about this binding can depend on. That is none
-    /// where the capacity of clusters does not count.
+    /// Adds the clusters whose member estimates can affect the decision for this binding. Adds none
+    /// if the capacity of clusters does not matter.
     pub fn shortlist(&mut self, request: &Request, list: &mut Shortlist) {
         let (Ok(placement), Some(questions)) = (self.placeable(request), &request.questions) else { return };
         if request.replicas <= 0 && request.components.is_empty() {
@@ -199,7 +200,7 @@ impl Pass {
         let terms = (0..placement.terms.len()).map(Some).chain(placement.terms.is_empty().then_some(None));
         let (mut feasible, mut closed) = (Bits::default(), Bits::default());
         for term in terms {
-            // A Steady pass looks at all clusters that a Fresh pass looks at, and more.
+            // A Steady pass considers all clusters that a Fresh pass considers, and more.
             let cache = self.cache(request, placement, term, Mode::Steady);
             let (context, cache) = (self.context(request, placement, term, Mode::Steady), self.filter_cache(cache));
             if !counts_capacity(&context, cache) {
@@ -210,7 +211,7 @@ impl Pass {
                 false => &questions.replicas,
             };
             cache.feasible(&context, &mut feasible, &mut closed);
-            // The estimate of a closed cluster changes nothing, and a lost one does not respond.
+            // The estimate of a closed cluster has no effect, and a lost cluster does not respond.
             feasible.subtract(&closed);
             match list.by_question.get_mut(question) {
                 Some(known) => known.union_with(&feasible),
@@ -219,7 +220,7 @@ impl Pass {
         }
     }
 
-    /// The names of the clusters on a list of this pass.
+    /// Returns the names of the clusters on a list of this pass, by query.
     pub fn named(&self, list: &Shortlist) -> Vec<(Shared<Question>, Vec<Arc<str>>)> {
         let names = |clusters: &Bits| clusters.iter().map(|at| Arc::clone(&self.fleet.cluster(at).name)).collect();
         list.by_question.iter().map(|(question, clusters)| (question.clone(), names(clusters))).collect()
@@ -314,7 +315,7 @@ mod tests {
         let with = |said: i32| decided(answers(&web, &[("m1", said), ("m2", 7)], &given), &web);
         assert_eq!(with(11), placed(&[("m1", 4)]));
         assert_eq!(with(10), None);
-        // Replicas of another size count by what they take, rounded up.
+        // Replicas of another size are deducted by their resources, rounded up.
         let mut given = Amounts::default();
         given.add(&Needs::of(&needing(150, web.clone())).unwrap().amounts(), 1);
         let left = |said| {

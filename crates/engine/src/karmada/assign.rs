@@ -1,9 +1,9 @@
 //! Divides the replicas of a workload among the selected clusters.
 //!
-//! A Steady division keeps the replicas that are placed, and divides only the difference. A Fresh
-//! division starts from nothing, and counts the capacity that the workload itself takes as free.
-//! The order of the binding's targets matters in one case: Aggregated scales down among clusters
-//! that have equally many replicas.
+//! A Steady division keeps the current replicas, and divides only the difference. A Fresh division
+//! starts from scratch, and counts the capacity that the workload itself uses as free. The order of
+//! the binding's targets matters in one case: Aggregated scales down among clusters that have
+//! equally many replicas.
 
 use super::candidate::Candidate;
 use super::filters::AttemptContext;
@@ -18,7 +18,7 @@ use crate::webster::{self, Party};
 pub(super) enum Shortage {
     /// There is too little capacity. This may change.
     Capacity(String),
-    /// The division of the placement is not possible.
+    /// The division that the placement specifies is impossible.
     Impossible(String),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Assigner<'a, 'b> {
 }
 
 impl Assigner<'_, '_> {
-    /// The targets, sorted by name. Clusters that get no replicas are left out.
+    /// Returns the targets, sorted by name. Clusters without replicas are omitted.
     pub fn assign(&mut self, candidates: &mut [Candidate]) -> Result<Vec<Target>, Shortage> {
         let request = self.context.request;
         if !request.is_divisible() {
@@ -49,7 +49,8 @@ impl Assigner<'_, '_> {
         // Only a division by capacity can overflow. Admission allows overflow tiers nowhere else.
         let by_capacity = matches!(self.context.placement.division, Division::Dynamic | Division::Aggregated);
         if by_capacity && self.context.affinity().is_some_and(|(_, overflow)| !overflow.is_empty()) {
-            // Differs from Karmada (D65), where one more replica moves all replicas of a tier home.
+            // Differs from Karmada (D65), where one more replica returns all replicas to the first
+            // tiers.
             return if self.context.profile.deviates() && self.context.mode == Mode::Steady {
                 self.beside_what_is_there(candidates, replicas)
             } else {
@@ -59,7 +60,7 @@ impl Assigner<'_, '_> {
         self.divide(candidates, replicas)
     }
 
-    /// Fills the tiers in order. Each tier takes what it has capacity for, and the next one takes
+    /// Fills the tiers in order. Each tier takes as many replicas as fit, and the next tier takes
     /// the rest.
     fn tier_by_tier(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
         candidates.sort_unstable_by_key(|candidate| (candidate.tier, candidate.rank));
@@ -85,8 +86,8 @@ impl Assigner<'_, '_> {
         Ok(targets)
     }
 
-    /// Leaves what runs in each tier where it is. What is more goes to the first tiers that have
-    /// capacity for it. What is less leaves the last tiers.
+    /// Keeps the replicas of each tier. Additional replicas go to the first tiers with capacity for
+    /// them, and surplus replicas leave the last tiers.
     fn beside_what_is_there(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
         let aggregated = self.context.placement.division == Division::Aggregated;
         candidates.sort_unstable_by_key(|candidate| (candidate.tier, candidate.rank));
@@ -140,9 +141,9 @@ impl Assigner<'_, '_> {
         candidates.iter().map(|candidate| self.target(candidate.rank, replicas)).collect()
     }
 
-    /// Divides by weight. The largest weight that any rule gives a cluster counts. If no cluster
-    /// has a weight, all weigh the same. The share of a closed cluster beyond what it holds goes to
-    /// the others.
+    /// Divides by weight. The weight of a cluster is the largest that any rule gives it. If no
+    /// cluster has a weight, all weights are equal. A closed cluster keeps at most its current
+    /// replicas; the rest of its share goes to the others.
     fn by_weight(
         &mut self,
         candidates: &[Candidate],
@@ -173,8 +174,8 @@ impl Assigner<'_, '_> {
         Ok(self.collect(&[]))
     }
 
-    /// Seats `replicas` among the parties. A closed cluster gets at most what it holds, and the
-    /// others share the rest; if no party takes it, the other candidates do, in equal parts.
+    /// Seats `replicas` among the parties. A closed cluster gets at most its current replicas, and
+    /// the others share the rest; if no party takes it, the other candidates do, in equal parts.
     /// Returns the number that no candidate takes.
     fn seat_within(&mut self, candidates: &[Candidate], replicas: i64) -> i64 {
         let mut most: Vec<(u32, i64)> = candidates
@@ -224,17 +225,17 @@ impl Assigner<'_, '_> {
         left
     }
 
-    /// Whether this pass keeps replicas that were divided by weight.
+    /// Returns whether this pass keeps replicas that were divided by weight.
     ///
-    /// Differs from Karmada (D67), where each pass divides all replicas anew.
+    /// Differs from Karmada (D67), where each pass divides all replicas again.
     fn keeps_divided(&self) -> bool {
         let AttemptContext { profile, request, placement, mode, .. } = *self.context;
         let by_weight = matches!(placement.division, Division::Static(_));
         profile.deviates() && by_weight && mode == Mode::Steady && !request.placement_changed
     }
 
-    /// Changes what the candidates hold as little as the number of replicas allows, towards the
-    /// seats of the parties.
+    /// Moves the current division towards the seats of the parties, with as few changes as the
+    /// number of replicas allows.
     fn approach(&mut self, candidates: &[Candidate], replicas: i64, held: i64) {
         let grows = replicas >= held;
         let parties = &mut self.scratch.parties;
@@ -242,7 +243,7 @@ impl Assigner<'_, '_> {
         let aim = |rank: u32, parties: &[Party]| {
             parties.binary_search_by_key(&rank, |party| party.id).map_or(0, |at| i64::from(parties[at].seats))
         };
-        // A candidate takes part as far as it is away from its aim.
+        // A candidate's votes are its distance from its target seats.
         let distance = |candidate: &Candidate| {
             let above = i64::from(candidate.own.max(0)) - aim(candidate.rank, parties);
             (if grows { -above } else { above }).max(0) as u64
@@ -263,7 +264,7 @@ impl Assigner<'_, '_> {
         self.scratch.parties = result;
     }
 
-    /// Divides as the entries say. Here the numbers in `weighted` are replicas.
+    /// Divides as the entries specify. Here the numbers in `weighted` are replicas.
     fn as_specified(&mut self, candidates: &[Candidate]) -> Result<Vec<Target>, Shortage> {
         let entries = self.weighted.iter().map(|(selected, replicas)| (selected, *replicas));
         let divided = specified::divide(entries, candidates, self.context.mode).map_err(|entry| {
@@ -310,7 +311,7 @@ impl Assigner<'_, '_> {
             .map_err(|capacity| short("failed to scale up", capacity))
     }
 
-    /// The targets that are still candidates, as rank and replicas, in the binding's order.
+    /// Returns the targets that are still candidates, as rank and replicas, in the binding's order.
     fn still_there(&mut self, candidates: &[Candidate]) -> Vec<(u32, i64)> {
         let fleet = self.context.fleet;
         let targets = &self.context.request.targets;
@@ -384,7 +385,7 @@ impl Assigner<'_, '_> {
         prefix(candidates).unwrap_or(candidates.len())
     }
 
-    /// Scales down to `replicas`, in proportion to the replicas that are there.
+    /// Scales down to `replicas`, in proportion to the current replicas.
     fn shrink(&mut self, there: &[(u32, i64)], replicas: i64, aggregated: bool) -> Result<Vec<Target>, Shortage> {
         let Scratch { parties, order } = &mut *self.scratch;
         order.clear();
@@ -425,7 +426,7 @@ impl Assigner<'_, '_> {
         webster::divide(u32::try_from(replicas).unwrap_or(0), &mut self.scratch.parties);
     }
 
-    /// Of equal parties, those that nothing is sent to at present come last.
+    /// Orders parties in paused clusters after equal parties in other clusters.
     ///
     /// Differs from Karmada (D86).
     fn order_paused_last(&mut self, hash: u32) {
@@ -439,7 +440,7 @@ impl Assigner<'_, '_> {
         parties.iter_mut().zip(0..).for_each(|(party, order)| party.order = order);
     }
 
-    /// The replicas that the parties got, added to those in `there`.
+    /// Returns the targets: the seats of the parties plus the replicas in `there`.
     fn collect(&mut self, there: &[(u32, i64)]) -> Vec<Target> {
         let Scratch { parties, .. } = &mut *self.scratch;
         let held = there.iter().filter(|(_, held)| *held > 0);
@@ -468,12 +469,12 @@ fn short(doing: &str, capacity: i64) -> Shortage {
     Shortage::Capacity(format!("{doing}: Clusters available replicas {capacity} are not enough to schedule."))
 }
 
-/// The order of a cluster among equals, for the workload with this uid.
+/// Returns the order of a cluster among equals, for the workload with this uid.
 pub(super) fn order(uid: &str, rank: u32) -> u32 {
     if uid.is_empty() { rank } else { shuffled(rank ^ fnv_1a(uid)) }
 }
 
-/// Another number for each number. Each step can be undone, so no two numbers become the same.
+/// Maps each number to another. Each step is invertible, so no two numbers collide.
 fn shuffled(mut number: u32) -> u32 {
     for factor in [0x7feb_352d, 0x846c_a68b] {
         number ^= number >> 16;

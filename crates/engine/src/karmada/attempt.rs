@@ -1,4 +1,5 @@
-//! One attempt among given candidates: selects, divides, and settles what the two leave open.
+//! One attempt among given candidates: selects clusters, divides the replicas, and searches if the
+//! result violates spread constraints.
 
 use super::assign::{Assigner, Scratch, Shortage};
 use super::bounds::{self, Bounded};
@@ -19,7 +20,7 @@ pub(super) enum Failure {
     Impossible(String),
 }
 
-/// What an explanation needs to know about an attempt.
+/// The data of an attempt that an explanation shows.
 #[derive(Default)]
 pub(super) struct Seen {
     pub listed: Vec<Candidate>,
@@ -32,9 +33,9 @@ pub(super) struct Attempt<'a, 'b> {
     pub weighted: &'b [(Bits, i64)],
     pub bounded: &'b [Bounded],
     pub scratch: &'b mut Scratch,
-    /// The steps that the searches may take together.
+    /// The steps that all searches may take in total.
     pub steps: usize,
-    /// Some only if a caller asked for an explanation.
+    /// `Some` only if the caller requested an explanation.
     pub seen: Option<&'b mut Seen>,
 }
 
@@ -71,7 +72,7 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Divides so that each cluster that gets any replica has as many as its bounds say.
+    /// Divides so that each cluster with replicas keeps its bounds.
     fn within_bounds(&mut self, candidates: &[Candidate]) -> Result<Vec<Target>, Failure> {
         let settlement = Settlement::new(self.context, candidates, self.bounded);
         let mut steps = self.steps;
@@ -89,7 +90,7 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Tells an explanation which groups the search has opened.
+    /// Marks the groups that the search has opened, for the explanation.
     fn choose_groups_of(&mut self, open: &[Candidate]) {
         let Some(spread) = self.seen.as_mut().and_then(|seen| seen.spread.as_mut()) else { return };
         for (group, members) in &mut spread.groups {
@@ -119,7 +120,7 @@ impl Attempt<'_, '_> {
     }
 }
 
-/// Says which constraints stand in the way.
+/// Builds the failure that names the constraints in conflict.
 fn refusal(
     settlement: &Settlement<'_, '_>,
     answer: Result<Vec<Target>, Failure>,

@@ -1,5 +1,5 @@
-//! The candidates of one attempt: the clusters that passed the filters, with what selection and
-//! assignment compare.
+//! The candidates of one attempt: the clusters that passed the filters, with the values that
+//! selection and assignment compare.
 
 use super::cluster_set::{ClusterIndex, ClusterSet};
 use super::components;
@@ -12,13 +12,13 @@ pub(super) struct Candidate {
     pub index: u32,
     /// The position by name among all clusters.
     pub rank: u32,
-    /// How many replicas fit beside those that run there.
+    /// The number of replicas that fit in addition to the current ones.
     pub free: i32,
-    /// How many replicas of this workload run there.
+    /// The number of replicas of this workload in the cluster.
     pub own: i32,
     pub score: u8,
-    /// Whether filters object to the cluster and spare it because the workload runs there. It keeps
-    /// at most what it holds (D128).
+    /// Whether filters object to the cluster but spare it because the workload runs there. It keeps
+    /// at most its current replicas (D128).
     pub is_closed: bool,
     /// 0 for the group itself. Overflow tiers count from 1.
     pub tier: u16,
@@ -26,7 +26,7 @@ pub(super) struct Candidate {
     pub standing: u64,
 }
 
-/// How the bits of a standing are used, from the most significant on.
+/// The fields of a standing, from the most significant bit on.
 const TIER_BITS: u32 = 6;
 const SCORE_BITS: u32 = 1;
 const AVAILABLE_BITS: u32 = 33;
@@ -34,7 +34,7 @@ const OPEN_BITS: u32 = 1;
 const RANK_BITS: u32 = 23;
 
 impl Candidate {
-    /// A cluster of which nothing else is known yet.
+    /// Creates a candidate without capacity, replicas, score and tier.
     pub fn of(fleet: &ClusterSet, index: ClusterIndex) -> Candidate {
         let rank = fleet.rank(index);
         Candidate { index: index as u32, rank, free: 0, own: 0, score: 0, is_closed: false, tier: 0, standing: 0 }
@@ -44,7 +44,7 @@ impl Candidate {
         self.index as ClusterIndex
     }
 
-    /// How many replicas of this workload the cluster can hold in total.
+    /// Returns how many replicas of this workload the cluster can hold in total.
     pub fn available(&self) -> i64 {
         i64::from(self.free) + i64::from(self.own)
     }
@@ -61,7 +61,7 @@ impl Candidate {
         self.standing = (wish << OPEN_BITS | 1) << RANK_BITS | rank;
     }
 
-    /// Lowers the standing below that of equal clusters that workloads are sent to.
+    /// Lowers the standing below that of equal clusters that are not paused.
     pub fn defer(&mut self) {
         self.standing &= !(1 << RANK_BITS);
     }
@@ -80,12 +80,12 @@ pub(super) fn lead(candidates: &mut [Candidate], count: usize) {
     candidates[..count].sort_unstable_by_key(by_standing);
 }
 
-/// Whether the cluster cannot take the components, which one cluster has to hold together.
+/// Returns whether the cluster lacks capacity for a set of components that one cluster has to hold.
 pub(super) fn lacks_room_for_a_set(context: &AttemptContext<'_>, candidate: &Candidate) -> bool {
     goes_whole_to_one_cluster(context) && candidate.available() <= 0
 }
 
-/// Whether one cluster has to hold all components together, and capacity for them is counted.
+/// Returns whether one cluster has to hold all components, and capacity for them is counted.
 pub(super) fn goes_whole_to_one_cluster(context: &AttemptContext<'_>) -> bool {
     context.profile.deviates() && components::counts_sets(context)
 }

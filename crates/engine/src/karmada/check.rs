@@ -1,6 +1,6 @@
-//! Checks that a finished decision keeps the rules.
+//! Checks that a decision obeys the scheduling rules.
 //!
-//! This module knows the rules of a decision, and not how a decision is found.
+//! This module is independent of the code that finds decisions.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Every fault of `decision`. `workloads` is the state before the pass.
+/// Returns every fault of `decision`. `workloads` is the state before the pass.
 pub fn check(
     fleet: &ClusterSet,
     workloads: &Workloads,
@@ -57,7 +57,7 @@ pub fn check(
         check_clusters(&context(placed.term.as_deref(), mode), &placed.targets, faults);
         check_closed(&context(placed.term.as_deref(), mode), &placed.targets, faults);
         check_replicas(request, placement, placed, faults);
-        // A placement that is kept although it breaks a rule names the rule.
+        // A placement that is kept despite a violated rule names the rule.
         if placed.message.is_none() && !zero::is_asked(request, placement, profile) {
             check_number(&context(None, mode), &placed.targets, faults);
         }
@@ -66,7 +66,7 @@ pub fn check(
     match &decision.outcome {
         Outcome::Placed(placed) => check_placed(placed, decision.mode, &mut faults),
         Outcome::Failed(failed) => {
-            // What stays is only a part of what is wanted, and may lie in any group.
+            // The retained targets are only a part of the replicas, and may belong to any group.
             if let Some(kept) = failed.meanwhile.as_ref() {
                 check_order(&kept.targets, &mut faults);
                 if kept.term.is_some() || placement.terms.is_empty() {
@@ -109,7 +109,7 @@ fn check_term(request: &Request, placement: &Placement, mode: Mode, placed: &Pla
     let chosen = placed.term.as_deref().map(|name| placement.terms.iter().position(|term| *term.name == *name));
     match (first, chosen) {
         (None, None) => {}
-        // Our profile goes on from the first group (D60).
+        // The Ballast profile continues with the first group (D60).
         (Some(first), Some(Some(chosen))) if chosen >= first || mode == Mode::Steady => {}
         (first, chosen) => faults.push(Fault(format!("starts from group {first:?}, and chose {chosen:?}"))),
     }
@@ -126,7 +126,7 @@ fn check_clusters(context: &AttemptContext<'_>, targets: &[Target], faults: &mut
     }
 }
 
-/// In our profile, a cluster that keeps the workload only because it is there takes nothing more.
+/// Checks, in the Ballast profile, that a cluster that filters object to gets no more replicas.
 fn check_closed(context: &AttemptContext<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
     let AttemptContext { request, profile, .. } = *context;
     if !profile.deviates() || !request.is_shared() {
@@ -156,8 +156,8 @@ fn check_replicas(request: &Request, placement: &Placement, placed: &Placed, fau
     }
 }
 
-/// If the only constraint is on clusters, the decision uses no more clusters than it allows. A
-/// workload of no replicas stays where it is (D64).
+/// Checks that the decision uses no more clusters than a sole constraint on clusters allows.
+/// Workloads of zero replicas are exempt (D64).
 fn check_number(context: &AttemptContext<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
     let [spread] = &context.placement.spread[..] else { return };
     if spread.by != SpreadBy::Cluster || spread.max <= 0 || context.placement.ignores_spread() {

@@ -11,30 +11,31 @@ const PODS_PER_NODE: u64 = 110;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub name: Arc<str>,
-    /// The cluster waits for its finalizers. It takes no workloads, and its workloads leave.
+    /// Whether the cluster waits for its finalizers. It accepts no workloads, and its workloads
+    /// leave.
     pub deleting: bool,
     /// Sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// Empty if unknown, like `region`.
+    /// The provider. Empty if unknown, like `region`.
     pub provider: Box<str>,
     pub region: Box<str>,
     pub zones: Box<[Box<str>]>,
     pub taints: Box<[Taint]>,
     /// The group version and kind of each API that the cluster serves.
     pub apis: Box<[(Box<str>, Box<str>)]>,
-    /// None: the cluster has not reported its resources.
+    /// `None` if the cluster has not reported its resources.
     pub capacity: Option<ClusterCapacity>,
 }
 
 /// The free resources of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterCapacity {
-    /// How many more pods the cluster can run.
+    /// The number of additional pods that the cluster can run.
     pub pods: i64,
     /// The free amount of each resource that the cluster has, sorted by name.
     pub free: Box<[(Box<str>, Quantity)]>,
-    /// The kinds of nodes, with the number of nodes of each, ascending by size. None: only the sums
-    /// above are known.
+    /// The kinds of nodes, with the number of nodes of each, ascending by size. `None` if only the
+    /// sums above are known.
     pub grades: Option<Box<[Grade]>>,
 }
 
@@ -42,14 +43,14 @@ pub struct ClusterCapacity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grade {
     pub nodes: u64,
-    /// The most pods that each node of this kind takes, whatever its size.
+    /// The most pods per node of this kind.
     pub pods: u64,
-    /// What each node of this kind has at least, sorted by name.
+    /// The minimum capacity of each node of this kind, sorted by name.
     pub capacity: Box<[(Box<str>, Quantity)]>,
 }
 
 impl Grade {
-    /// Nodes that run no pods yet.
+    /// Creates a kind of nodes that run no pods yet.
     pub fn new(nodes: u64, capacity: Box<[(Box<str>, Quantity)]>) -> Grade {
         Grade { nodes, pods: PODS_PER_NODE, capacity }
     }
@@ -61,13 +62,13 @@ impl Cluster {
     }
 }
 
-/// The amount of `name` in a list that is sorted by name.
+/// Returns the amount of `name` in a list that is sorted by name.
 pub fn amount(list: &[(Box<str>, Quantity)], name: &str) -> Option<Quantity> {
     let found = list.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok()?;
     Some(list[found].1)
 }
 
-/// A quantity in the unit that replicas are counted in: thousandths for cpu, units for the rest.
+/// Converts a quantity to the unit of estimates: thousandths for cpu, units for the rest.
 pub(super) fn counted(resource: &str, quantity: Quantity) -> i64 {
     if resource == "cpu" { quantity.millis() } else { quantity.units() }
 }

@@ -1,8 +1,8 @@
 //! The set of all clusters, indexed for scheduling.
 //!
-//! For each label, API, place and taint, a bit set holds the clusters that have it. For each
-//! resource, an array holds the free amount of each cluster. A place is a provider, a region or a
-//! zone.
+//! For each label, API, topology domain and taint, a bit set holds the clusters that have it. For
+//! each resource, an array holds the free amount of each cluster. A topology domain is a provider,
+//! a region or a zone.
 //!
 //! Each cluster has an index, which it keeps while it exists. It is the number of the cluster in
 //! bit sets and arrays. Names break ties, so each index also has the rank of its cluster by name.
@@ -27,19 +27,19 @@ pub struct ClusterSet {
     columns: Arc<Columns>,
 }
 
-/// What an update of one cluster changed. It decides which bindings need another pass.
+/// The kinds of changes in an update of one cluster. They decide which bindings need another pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// The cluster was added or removed, or its deletion began.
+    /// Whether the cluster was added or removed, or its deletion began.
     pub presence: bool,
-    /// Labels, taints, places or APIs changed: where workloads may go.
+    /// Whether labels, taints, topology domains or APIs changed, which affects feasibility.
     pub attributes: bool,
-    /// The free resources changed: how many replicas fit.
+    /// Whether the free resources changed, which affects how many replicas fit.
     pub capacity: bool,
 }
 
 impl Difference {
-    /// The difference between two states of a cluster. None: the cluster does not exist.
+    /// Compares two states of a cluster. `None` stands for a cluster that does not exist.
     pub fn between(old: Option<&Cluster>, new: Option<&Cluster>) -> Difference {
         match (old, new) {
             (None, None) => Difference::default(),
@@ -52,7 +52,7 @@ impl Difference {
         }
     }
 
-    /// Whether the set of workloads that may go to the cluster changed, not only how many fit.
+    /// Returns whether feasibility changed, not only capacity.
     pub fn is_of_fit(self) -> bool {
         self.presence || self.attributes
     }
@@ -78,7 +78,7 @@ struct Rows {
 pub(super) struct AttributeIndex {
     /// Clusters that exist and are not being deleted.
     pub live: Bits,
-    /// Clusters with a taint that keeps out new workloads which do not tolerate it.
+    /// Clusters with a taint that rejects new workloads without a toleration.
     pub tainted: Bits,
     pub labels: HashMap<Box<str>, ValueIndex>,
     pub providers: ValueIndex,
@@ -87,7 +87,7 @@ pub(super) struct AttributeIndex {
     /// The provider and the region of each cluster: the inverse of the sets above.
     pub provider_of: PlaceNumbers,
     pub region_of: PlaceNumbers,
-    /// By group version and kind.
+    /// Clusters by the group version and kind of the APIs that they serve.
     pub apis: HashMap<Box<str>, HashMap<Box<str>, Bits>>,
 }
 
@@ -99,9 +99,9 @@ pub(super) struct ValueIndex {
     pub by_value: HashMap<Box<str>, Bits>,
 }
 
-/// The place that each cluster is in, as a number.
+/// The topology domain of each cluster, as a number.
 ///
-/// A place keeps its number while a cluster is in it. After that, another place can take the
+/// A domain keeps its number while a cluster is in it. After that, another domain can take the
 /// number. So there are never more numbers than clusters at one time. This bound matters, because
 /// clients write the names and may write a new one every second.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +109,7 @@ pub(super) struct PlaceNumbers {
     numbers: HashMap<Box<str>, u32>,
     /// By number.
     names: Vec<Box<str>>,
-    /// How many clusters are in the place, by number.
+    /// The number of clusters in the domain, by number.
     uses: Vec<u32>,
     /// Numbers that no cluster uses.
     vacant: Vec<u32>,
@@ -117,7 +117,7 @@ pub(super) struct PlaceNumbers {
 }
 
 impl PlaceNumbers {
-    /// The number of the place of the cluster with this index. The cluster must exist.
+    /// Returns the number of the domain of the cluster with this index. The cluster must exist.
     pub fn number(&self, index: ClusterIndex) -> u32 {
         self.by_index[index]
     }
@@ -126,7 +126,7 @@ impl PlaceNumbers {
         &self.names[number as usize]
     }
 
-    /// Every number is below this one.
+    /// Returns an exclusive upper bound of the numbers.
     pub fn count(&self) -> usize {
         self.names.len()
     }
@@ -151,7 +151,7 @@ impl PlaceNumbers {
         number
     }
 
-    /// Removes the cluster with this index from its place. The cluster must exist.
+    /// Removes the cluster with this index from its domain. The cluster must exist.
     fn remove(&mut self, index: ClusterIndex) {
         let number = self.by_index[index];
         let uses = &mut self.uses[number as usize];
@@ -170,7 +170,8 @@ struct Columns {
     pods: Vec<i64>,
     /// The free amounts of the most common resources: thousandths for cpu, units for the rest.
     free: Vec<(Box<str>, Vec<i64>)>,
-    /// Clusters that report kinds of nodes. For these the sums alone do not tell what fits.
+    /// Clusters that report kinds of nodes. For these, the sums alone are not enough for an
+    /// estimate.
     graded: Bits,
 }
 
@@ -178,7 +179,7 @@ struct Columns {
 /// memory that unusual resource names can take.
 const COLUMNS_MAX: usize = 32;
 
-/// The cluster does not have the resource.
+/// The entry of a cluster that does not have the resource.
 const ABSENT: i64 = i64::MIN;
 
 impl ClusterSet {
@@ -190,7 +191,7 @@ impl ClusterSet {
         fleet
     }
 
-    /// The number of clusters, with those that are being deleted.
+    /// Returns the number of clusters, including clusters that are being deleted.
     pub fn len(&self) -> usize {
         self.rows.by_name.len()
     }
@@ -199,7 +200,7 @@ impl ClusterSet {
         self.len() == 0
     }
 
-    /// All clusters, ascending by name.
+    /// Returns all clusters, ascending by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Cluster>> + '_ {
         self.indexes_by_name().map(|index| self.cluster(index))
     }
@@ -208,7 +209,7 @@ impl ClusterSet {
         self.index_of(name).map(|index| self.cluster(index))
     }
 
-    /// Whether there is no such cluster, or it is being deleted.
+    /// Returns whether the cluster does not exist or is being deleted.
     pub fn is_gone(&self, name: &str) -> bool {
         self.find(name).is_none_or(|cluster| cluster.deleting)
     }
@@ -249,8 +250,8 @@ impl ClusterSet {
         Difference::between(Some(&old), None)
     }
 
-    /// Changes the free resources of one cluster. Returns false if it is not there, or has not
-    /// reported its resources.
+    /// Changes the free resources of one cluster. Returns false if the cluster does not exist, or
+    /// has not reported its resources.
     pub fn change_capacity(&mut self, name: &str, change: impl FnOnce(&mut ClusterCapacity)) -> bool {
         let Some(index) = self.index_of(name).filter(|index| self.cluster(*index).capacity.is_some()) else {
             return false;
@@ -266,12 +267,12 @@ impl ClusterSet {
         self.rows.indexes.get(name).map(|index| *index as ClusterIndex)
     }
 
-    /// The cluster with this index. It must exist.
+    /// Returns the cluster with this index. It must exist.
     pub(super) fn cluster(&self, index: ClusterIndex) -> &Arc<Cluster> {
         self.rows.clusters[index].as_ref().expect("only taken slots are handed out")
     }
 
-    /// The position of the cluster with this index among all clusters by name.
+    /// Returns the position of the cluster with this index among all clusters by name.
     pub(super) fn rank(&self, index: ClusterIndex) -> u32 {
         self.rows.ranks[index]
     }
@@ -280,12 +281,12 @@ impl ClusterSet {
         self.rows.by_name.iter().map(|index| *index as ClusterIndex)
     }
 
-    /// The index of a rank: the inverse of `rank`.
+    /// Returns the index of a rank: the inverse of `rank`.
     pub(super) fn index_at(&self, rank: u32) -> ClusterIndex {
         self.rows.by_name[rank as usize] as ClusterIndex
     }
 
-    /// Every index is below this number.
+    /// Returns an exclusive upper bound of the indexes.
     pub(super) fn index_bound(&self) -> usize {
         self.rows.clusters.len()
     }
@@ -302,7 +303,7 @@ impl ClusterSet {
         self.columns.graded.contains(index)
     }
 
-    /// The free amounts of one resource over all clusters.
+    /// Returns the free amounts of one resource over all clusters.
     pub(super) fn column<'a>(&'a self, resource: &'a str) -> Column<'a> {
         match self.columns.free.iter().find(|(name, _)| name.as_ref() == resource) {
             Some((_, free)) => Column::Array(free),
@@ -320,7 +321,8 @@ pub(super) enum Column<'a> {
 }
 
 impl Column<'_> {
-    /// Thousandths for cpu, units for the rest. None: the cluster does not have the resource.
+    /// Returns the free amount: thousandths for cpu, units for the rest. `None` if the cluster does
+    /// not have the resource.
     pub fn free(&self, index: ClusterIndex) -> Option<i64> {
         match self {
             Column::Array(free) => free.get(index).copied().filter(|free| *free != ABSENT),
@@ -440,7 +442,7 @@ impl ValueIndex {
         entry(&mut self.by_value, value).insert(index);
     }
 
-    /// Adds a place. An empty name is no place.
+    /// Adds the cluster to a topology domain, unless the name is empty.
     fn add_place(&mut self, index: ClusterIndex, name: &str) {
         if !name.is_empty() {
             self.add(index, name);

@@ -1,5 +1,5 @@
-//! Workloads of several pod templates. All pods of such a workload are placed as one set: the set
-//! fits on a cluster, or it does not.
+//! Capacity for workloads of several pod templates. All pods of such a workload form one set, which
+//! fits on a cluster as a whole or not at all.
 //!
 //! The number of sets that fit follows from the sums of the free resources. If the cluster reports
 //! kinds of nodes, each pod also has to find a node: pod after pod is put on the first node that
@@ -15,10 +15,11 @@ use super::request::{Component, Request, Target, TargetComponent};
 /// The most sets that are counted. It bounds the search on nodes.
 const SETS_MAX: i64 = 10_000;
 
-/// Whether the workload is counted in sets: it has components, and goes to exactly one cluster.
+/// Returns whether the workload is counted in sets: it has components, and goes to exactly one
+/// cluster.
 ///
-/// Differs from Karmada (D63): our profile also knows that a set goes to one cluster from a
-/// selection that names one, and does not take the word of a constraint that the division ignores.
+/// Differs from Karmada (D63): the Ballast profile also counts sets if the affinity names a single
+/// cluster, and disregards a constraint that the division ignores.
 pub(super) fn counts_sets(context: &AttemptContext<'_>) -> bool {
     let AttemptContext { request, placement, profile, .. } = *context;
     if !profile.multiple_pod_templates || request.components.is_empty() {
@@ -36,8 +37,8 @@ pub(super) fn counts_sets(context: &AttemptContext<'_>) -> bool {
     one_name || (constrained && !placement.ignores_spread())
 }
 
-/// What a target holds of each component. Empty for a workload of one pod template, because its
-/// replicas say the same.
+/// Returns the components of each target. Empty for a workload of one pod template, where the
+/// replicas contain the same.
 pub(super) fn assigned(context: &AttemptContext<'_>) -> Vec<TargetComponent> {
     let request = context.request;
     if request.components.len() < 2 || !counts_sets(context) {
@@ -47,9 +48,8 @@ pub(super) fn assigned(context: &AttemptContext<'_>) -> Vec<TargetComponent> {
     request.components.iter().map(whole).collect()
 }
 
-/// Returns how many sets the target counts for: the one that is placed, if what it has to grow by
-/// fits next to it. `None`: the cluster takes nothing more. A target without counts per component
-/// is assumed to hold one full set.
+/// Returns how many sets the target counts for: 1 if the growth that its set still needs fits on
+/// the cluster, else 0. A target without counts per component is assumed to hold one full set.
 pub(super) fn held(cluster: Option<&Cluster>, target: &Target, components: &[Component]) -> i32 {
     let more = |component: &Component| {
         let held = target.components.iter().find(|held| held.name == component.name);
@@ -60,7 +60,7 @@ pub(super) fn held(cluster: Option<&Cluster>, target: &Target, components: &[Com
     i32::from(growth.is_empty() || cluster.is_some_and(|cluster| sets(cluster, &growth) > 0))
 }
 
-/// Whether no target is there, or the targets hold other numbers of pods than the workload wants.
+/// Returns whether there are no targets, or targets whose pods differ from the desired numbers.
 pub(super) fn changed(request: &Request, profile: &Profile) -> bool {
     if !profile.multiple_pod_templates || request.components.is_empty() {
         return false;
@@ -75,13 +75,13 @@ pub(super) fn changed(request: &Request, profile: &Profile) -> bool {
     request.targets.is_empty() || request.targets.iter().any(held)
 }
 
-/// The pods of one set.
+/// Returns the number of pods of one set.
 pub(super) fn pods(components: &[Component]) -> i32 {
     let pods = components.iter().map(|component| i64::from(component.replicas.max(0))).sum::<i64>();
     i32::try_from(pods).unwrap_or(UNLIMITED)
 }
 
-/// How many whole sets of `components` fit on a cluster.
+/// Returns how many whole sets of `components` fit on a cluster.
 pub(super) fn sets(cluster: &Cluster, components: &[Component]) -> i32 {
     let Some(capacity) = &cluster.capacity else { return 0 };
     let pods: i64 = components.iter().map(|component| i64::from(component.replicas)).sum();
@@ -99,7 +99,7 @@ pub(super) fn sets(cluster: &Cluster, components: &[Component]) -> i32 {
     sets.min(i64::from(UNLIMITED)) as i32
 }
 
-/// What one set needs of each resource that it needs at all.
+/// Returns the amount of each resource that one set requests.
 fn needs(components: &[Component]) -> Vec<(&str, i128)> {
     let mut needs: Vec<(&str, i128)> = Vec::new();
     for component in components {
@@ -120,7 +120,7 @@ fn needs(components: &[Component]) -> Vec<(&str, i128)> {
 #[derive(Clone, Debug, PartialEq)]
 struct NodeRun {
     nodes: u64,
-    /// What each of these nodes has left: pods first, then each resource that a component needs.
+    /// The free amounts per node: pods first, then each resource that a component requests.
     left: Vec<i64>,
 }
 
@@ -143,7 +143,7 @@ fn sets_on_nodes(grades: &[Grade], components: &[Component], most: i64) -> i64 {
         .collect();
     let mut sets = 0;
     while sets < most.min(SETS_MAX) {
-        // A node that can take no pod of any component is full for good.
+        // A node that can take no pod of any component stays full.
         runs.retain(|run| needs.iter().any(|(_, need)| fits(&run.left, need) > 0));
         if !needs.iter().all(|(pods, need)| put(&mut runs, *pods, need)) {
             return sets;
@@ -154,7 +154,7 @@ fn sets_on_nodes(grades: &[Grade], components: &[Component], most: i64) -> i64 {
     if sets < most { most } else { sets }
 }
 
-/// The number of pods of a component, and what each pod needs.
+/// Returns the number of pods of a component, and the requests of each pod.
 fn pod(component: &Component, resources: &[&str]) -> (i64, Vec<i64>) {
     let amounts = component.requirements.as_ref().map_or(&[][..], |requirements| &requirements.amounts);
     let need = |name: &&str| amount(amounts, name).map_or(0, |needed| counted(name, needed));

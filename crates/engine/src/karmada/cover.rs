@@ -1,8 +1,9 @@
-//! Looks for few sites that keep the least number of groups in every dimension.
+//! Searches for a small set of sites that satisfies the minimum number of groups in every
+//! dimension.
 
 use super::question::Question;
 
-/// Looks for the sites that keep every minimum.
+/// A search for sites that satisfy every minimum.
 pub(super) struct Cover<'a> {
     question: &'a Question,
     open: &'a [usize],
@@ -14,12 +15,12 @@ pub(super) struct Cover<'a> {
     pub steps: usize,
 }
 
-/// The steps of one search for a core. Where a first guess is not the best, a core is looked for
-/// among all sets of sites, and there are many of them.
+/// The steps of one search for a core. If the greedy result is not optimal, the search enumerates
+/// sets of sites, and there are many of them.
 const CORE_STEPS_MAX: usize = 50_000;
 
 impl<'a> Cover<'a> {
-    /// For this number of replicas. None: copies.
+    /// Creates a search for this number of replicas. `None` stands for copies.
     pub fn new(question: &'a Question, open: &'a [usize], replicas: Option<i64>) -> Cover<'a> {
         let least = if replicas.is_some() { 2 } else { 1 };
         let needed = |dimension: &usize| question.least_of(*dimension, replicas);
@@ -31,7 +32,7 @@ impl<'a> Cover<'a> {
         Cover { question, open, replicas, dimensions, covered, missing, steps }
     }
 
-    /// How many missing groups the site is in.
+    /// Returns the number of missing groups that the site is in.
     fn gain(&self, site: usize) -> usize {
         let adds = |(at, dimension): (usize, &usize)| {
             self.missing[at] > 0 && !self.covered[at][self.question.group(site, *dimension)]
@@ -39,7 +40,8 @@ impl<'a> Cover<'a> {
         self.dimensions.iter().enumerate().filter(|dimension| adds(*dimension)).count()
     }
 
-    /// Covers the groups of the site, and returns which of them were not covered.
+    /// Covers the groups of the site, and returns the dimensions whose group was not covered
+    /// before.
     fn cover(&mut self, site: usize) -> Vec<usize> {
         let mut new = Vec::new();
         for at in 0..self.dimensions.len() {
@@ -58,7 +60,8 @@ impl<'a> Cover<'a> {
         self.missing.iter().all(|missing| *missing == 0)
     }
 
-    /// At most as many sites as replicas that keep every minimum, with as few new ones as possible.
+    /// Returns at most as many sites as replicas that satisfy every minimum, with as few new sites
+    /// as possible.
     pub fn core(&mut self) -> Option<Vec<usize>> {
         let slots = usize::try_from(self.replicas.unwrap_or(0)).unwrap_or(0).min(self.open.len());
         if self.missing.iter().any(|missing| *missing > slots) {
@@ -82,8 +85,8 @@ impl<'a> Cover<'a> {
         self.exhaust(slots)
     }
 
-    /// Takes sites that cover many missing groups, then sites that cover fewer: first of those that
-    /// hold something.
+    /// Takes sites that cover many missing groups, then sites that cover fewer. Sites with replicas
+    /// come first.
     fn first_guess(&mut self, held: &[usize]) -> Option<Vec<usize>> {
         let (covered, missing, dimensions) = (self.covered.clone(), self.missing.clone(), self.dimensions.clone());
         let mut guess = Cover { covered, missing, dimensions, ..*self };
@@ -103,13 +106,13 @@ impl<'a> Cover<'a> {
         complete.then_some(core)
     }
 
-    /// Tries all sets of sites, and returns the one with the fewest new sites.
+    /// Tries all sets of sites, and returns a set with the fewest new sites.
     fn exhaust(&mut self, slots: usize) -> Option<Vec<usize>> {
         let mut sites = self.open.to_vec();
         sites.sort_by_key(|site| self.question.sites[*site].own == 0);
         let is_new = |site: usize| self.question.sites[site].own == 0;
         let mut best: Option<(usize, Vec<usize>)> = None;
-        // The sites that are taken, with the dimensions in which each covers a new group.
+        // The sites taken so far, with the dimensions in which each covers a new group.
         let mut taken: Vec<(usize, Vec<usize>)> = Vec::new();
         let (mut new, mut from) = (0, 0);
         let most = self.steps + CORE_STEPS_MAX;
@@ -141,11 +144,11 @@ impl<'a> Cover<'a> {
         best.map(|(_, core)| core)
     }
 
-    /// Covers, but counts what is missing below zero, so that it can be undone.
+    /// Covers the groups of the site, and returns the dimensions to pass to `uncover`.
     fn count(&mut self, site: usize) -> Vec<usize> {
         let before = self.missing.clone();
         let mut new = self.cover(site);
-        // What was complete before stays complete when the site is taken back.
+        // Complete dimensions stay complete when the site is removed again.
         new.retain(|at| {
             let counted = self.missing[*at] < before[*at];
             if !counted {

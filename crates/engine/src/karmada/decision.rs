@@ -1,15 +1,14 @@
-//! What a pass decides about one binding: the change that is safe to make, and when to try again.
+//! The decision for one binding: the change to write, and when to try again.
 
 use super::profile::Profile;
 use super::request::{Mode, Target};
 
-/// The decision about one binding.
+/// The decision for one binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub outcome: Outcome,
     pub mode: Mode,
-    /// The message of the condition where a placement does not keep rules that its division ignores
-    /// (T4). None: it keeps all.
+    /// The message of the condition if the targets violate rules that the division ignores (T4).
     pub unkept: Option<String>,
 }
 
@@ -25,8 +24,8 @@ pub enum Outcome {
 /// Why the algorithm did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Skip {
-    /// The binding is not for this scheduler: it is suspended, names another scheduler, or was made
-    /// by no policy.
+    /// The binding is not for this scheduler: it is suspended, names another scheduler, or was not
+    /// created by a policy.
     Filtered,
     Deleting,
     NoPlacement(Requeue),
@@ -39,10 +38,10 @@ pub enum Skip {
 pub struct Placed {
     /// The new targets of the binding, sorted by name.
     pub targets: Vec<Target>,
-    /// The affinity group that was chosen. None: the placement has no groups, and the observed name
-    /// stays.
+    /// The affinity group that was chosen. `None` if the placement has no groups, and the observed
+    /// name stays.
     pub term: Option<Box<str>>,
-    /// The message of the condition, if there is more to say than that the pass succeeded.
+    /// The message of the condition, if it contains more than the success of the pass.
     pub message: Option<String>,
 }
 
@@ -52,7 +51,7 @@ pub struct Failed {
     pub reason: Reason,
     pub message: String,
     pub requeue: Requeue,
-    /// The targets that are written although the pass failed. None: the targets stay as they are.
+    /// The targets that are written although the pass failed. `None` keeps the current targets.
     pub meanwhile: Option<Placed>,
 }
 
@@ -64,9 +63,9 @@ pub enum Reason {
     NoClusterFit,
     /// There is too little capacity. The targets stay.
     Unschedulable,
-    /// The placement is invalid as it is written. The targets stay.
+    /// The placement is invalid. The targets stay.
     SchedulerError,
-    /// A part of the replicas is placed, as the placement asks where not all of them fit.
+    /// A part of the replicas is placed, because not all of them fit and the placement allows that.
     PartlyScheduled,
 }
 
@@ -126,7 +125,7 @@ impl Requeue {
 }
 
 impl Placed {
-    /// Returns a placement whose condition names the rules that are not kept, if there are any.
+    /// Returns a placement whose condition names the violated rules, if there are any.
     pub(super) fn with_unkept(targets: Vec<Target>, term: Option<Box<str>>, unkept: Option<String>) -> Placed {
         Placed { targets, term, message: unkept.map(|what| format!("{SUCCESS_MESSAGE} But {what}.")) }
     }
@@ -146,7 +145,7 @@ impl Failed {
         Failed { reason, message, requeue, meanwhile: (reason == Reason::NoClusterFit).then(nowhere) }
     }
 
-    /// A failure that lasts until the binding is edited.
+    /// Creates a failure that lasts until the binding is edited.
     pub(super) fn until_edited(reason: Reason, message: String, profile: &Profile) -> Failed {
         let failed = Failed::new(reason, message, profile);
         // Differs from Karmada (D4), which tries again every ten seconds although the result cannot
@@ -160,17 +159,17 @@ impl Decision {
         Decision { outcome: Outcome::Skipped(why), mode, unkept: None }
     }
 
-    /// Adds what the placement does not keep to the message of the condition.
+    /// Adds the violated rules of the placement to the message of the condition.
     pub fn tell_unkept(&mut self, sentence: &str) {
         self.unkept = Some(format!("{SUCCESS_MESSAGE} But {sentence}."));
     }
 
-    /// Whether the algorithm ran.
+    /// Returns whether the algorithm ran.
     pub fn is_scheduled(&self) -> bool {
         !matches!(self.outcome, Outcome::Skipped(_))
     }
 
-    /// The condition to write. None: the present one stays.
+    /// Returns the condition to write. `None` keeps the current one.
     pub fn condition(&self) -> Option<ScheduledCondition<'_>> {
         match &self.outcome {
             Outcome::Skipped(_) => None,
@@ -185,12 +184,12 @@ impl Decision {
         }
     }
 
-    /// The targets to write. None: the present ones stay.
+    /// Returns the targets to write. `None` keeps the current ones.
     pub fn targets(&self) -> Option<&[Target]> {
         self.written().map(|placed| &*placed.targets)
     }
 
-    /// The observed affinity name to write. None: the present one stays.
+    /// Returns the observed affinity name to write. `None` keeps the current one.
     pub fn term(&self) -> Option<&str> {
         self.written().and_then(|placed| placed.term.as_deref())
     }
@@ -203,23 +202,23 @@ impl Decision {
         }
     }
 
-    /// Whether `spec.placement` is written as the applied placement. That also says that the
-    /// targets belong to it.
+    /// Returns whether `spec.placement` is written as the applied placement, which marks the
+    /// targets as computed for it.
     pub fn applies_placement(&self) -> bool {
         self.targets().is_some()
     }
 
-    /// Whether `status.lastScheduledTime` is written. That ends a trigger.
+    /// Returns whether `status.lastScheduledTime` is written. That ends a trigger.
     pub fn is_success(&self) -> bool {
         matches!(self.outcome, Outcome::Placed(_))
     }
 
-    /// Whether `status.schedulerObservedGeneration` is written.
+    /// Returns whether `status.schedulerObservedGeneration` is written.
     pub fn observes_generation(&self) -> bool {
         self.is_success() || self.outcome == Outcome::Skipped(Skip::Unchanged)
     }
 
-    /// When the binding is decided again.
+    /// Returns when the binding is decided again.
     pub fn requeue(&self) -> Requeue {
         match &self.outcome {
             Outcome::Skipped(Skip::NoPlacement(requeue)) => *requeue,

@@ -1,9 +1,9 @@
 //! Estimates how many replicas of a workload fit on a cluster, from the resources that it reports.
 //!
 //! The estimate is the least of the free pods and of each resource that a replica needs. If the
-//! cluster reports kinds of nodes, replicas are counted node by node. That count takes the place of
-//! the sums of resources, but the free pods still count. A count is at most the largest 32-bit
-//! number, which also means that no limit is known.
+//! cluster reports kinds of nodes, replicas are counted node by node. That count replaces the sums
+//! of resources, but the free pods still limit it. A count is at most the largest 32-bit number,
+//! which also means that no limit is known.
 
 use std::collections::HashMap;
 
@@ -27,11 +27,11 @@ pub(super) struct Estimates {
 struct EstimateTable {
     /// By index.
     replicas: Vec<i32>,
-    /// How many entries of `changed` the table has applied.
+    /// The number of entries of `changed` that the table has applied.
     seen: usize,
 }
 
-/// Not estimated yet.
+/// The entry of a cluster that is not estimated yet.
 const UNKNOWN: i32 = -1;
 
 impl Estimates {
@@ -60,7 +60,7 @@ impl Estimates {
         }
     }
 
-    /// The capacity of the cluster with this index has changed.
+    /// Invalidates the estimates of the cluster with this index.
     pub fn forget(&mut self, index: ClusterIndex) {
         self.changed.push(index);
     }
@@ -82,7 +82,7 @@ impl EstimateTable {
 pub(super) struct Estimator<'a> {
     fleet: &'a ClusterSet,
     requirements: Option<&'a Requirements>,
-    /// The free amounts of each resource that is needed, and how much of it one replica needs.
+    /// The free amounts of each requested resource, and the request of one replica.
     columns: Vec<(Column<'a>, i64)>,
 }
 
@@ -113,13 +113,13 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// Each replica goes to the first node that has capacity, so each node takes as many as fit.
+/// Returns how many replicas fit if each goes to the first node with capacity.
 fn replicas_on_nodes(grades: &[Grade], requirements: &Requirements) -> u64 {
     let all = grades.iter().map(|grade| grade.nodes.saturating_mul(pods_on_a_node(grade, requirements)));
     all.fold(0, u64::saturating_add)
 }
 
-/// How many pods fit on one node of this kind.
+/// Returns how many pods fit on one node of this kind.
 pub(super) fn pods_on_a_node(grade: &Grade, requirements: &Requirements) -> u64 {
     let fits = |(name, needed): &(Box<str>, Quantity)| {
         let has = amount(&grade.capacity, name).map_or(0, |has| counted(name, has));
@@ -129,8 +129,8 @@ pub(super) fn pods_on_a_node(grade: &Grade, requirements: &Requirements) -> u64 
     each.unwrap_or(u64::MAX).min(grade.pods)
 }
 
-/// Whether nodes are checked for the resource: the native resources that the Kubernetes scheduler
-/// counts, and names with a domain. Other resources are not checked.
+/// Returns whether nodes are checked for the resource: the native resources that the Kubernetes
+/// scheduler counts, and names with a domain. Other resources are not checked.
 pub(super) fn is_node_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")

@@ -1,8 +1,8 @@
-//! Whether a division by room that is in place is about as even as a new one (D68).
+//! Decides whether a division by capacity is about as even as a new one (D68).
 //!
-//! Replicas follow the room of clusters, and each move changes it. So where many workloads are
-//! decided together, each would answer the moves of the others for ever, over differences of a
-//! few replicas in a thousand.
+//! Replicas follow the free capacity of clusters, and each move changes it. So workloads that are
+//! decided together would react to each other's moves for ever, over differences of a few replicas
+//! in a thousand.
 
 use super::candidate::Candidate;
 use super::decision::Placed;
@@ -10,13 +10,13 @@ use super::freedom::Freedom;
 use super::pass::Pass;
 use super::request::{Request, Target};
 
-/// How much more room for each replica is worth a move, in percent of what there is.
+/// The minimum gain of capacity per replica that justifies a move, in percent.
 const WORTH_PERCENT: i128 = 1;
 
 impl Pass {
-    /// Whether no replica gains more than a hundredth of its room by this decision, the last one of
-    /// this pass. It says so only of a workload that is divided by room alone, is complete, and may
-    /// stay where it is; and only where workloads are decided together.
+    /// Returns whether no replica gains more than a hundredth of its capacity by this decision, the
+    /// last one of this pass. Always false unless the workload is divided by capacity only, is
+    /// complete, and may keep its clusters, and workloads are decided together.
     pub fn is_about_as_even(&self, request: &Request, placed: &Placed) -> bool {
         let is_together = self.profile.reserves && self.profile.deviates();
         let is_by_room = is_together && self.freedom(request) == Some(Freedom::Each) && !self.is_ruled(request);
@@ -31,8 +31,8 @@ impl Pass {
         if !there.clone().all(may_stay) {
             return false;
         }
-        // By Webster's method, the next replica goes where there is the most room for each of
-        // 2 n + 1, and the last one has come where there is the least for each of 2 n - 1.
+        // By Webster's method, the next replica goes to the cluster with the most capacity per 2 n
+        // + 1, and the last one came from the cluster with the least per 2 n - 1.
         let seat =
             |target: &Target, parts: i64| Some((i128::from(self.listed(target)?.available()), i128::from(parts)));
         let gains = placed.targets.iter().filter_map(|target| {

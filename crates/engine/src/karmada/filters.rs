@@ -1,7 +1,8 @@
 //! Filters: the reasons why a cluster is not a candidate, in the order in which they are reported.
 //!
-//! Each filter has two functions. `keep` narrows a whole set of clusters, and `reason` says why one
-//! cluster is out. They agree: `keep` keeps a cluster exactly if `reason` has no objection.
+//! Each filter has two functions. `keep` narrows a whole set of clusters, and `reason` returns why
+//! one cluster is rejected. They agree: `keep` keeps a cluster exactly if `reason` has no
+//! objection.
 
 use super::affinity::Affinity;
 use super::cluster::Cluster;
@@ -29,9 +30,10 @@ pub(super) struct AttemptContext<'a> {
 pub(super) struct Filter {
     pub name: &'static str,
     /// Whether the filter reads only the placement and the kind of the resource. Then bindings can
-    /// share its answer.
+    /// share its result.
     pub shared: bool,
-    /// Whether the filter keeps clusters that the workload runs on already. They take nothing more.
+    /// Whether the filter keeps clusters that the workload runs on already. They get no more
+    /// replicas.
     pub spares_targets: bool,
     pub keep: fn(&AttemptContext<'_>, &mut Bits),
     pub reason: fn(&AttemptContext<'_>, &Cluster) -> Option<String>,
@@ -154,8 +156,8 @@ pub(super) const FILTERS: &[Filter] = &[
 ];
 
 impl<'a> AttemptContext<'a> {
-    /// The affinity of this attempt and its overflow tiers. If the placement has both an affinity
-    /// and groups, the affinity counts.
+    /// Returns the affinity of this attempt and its overflow tiers. If the placement has both an
+    /// affinity and groups, the affinity applies.
     pub fn affinity(&self) -> Option<(&'a Affinity, &'a [Affinity])> {
         let (affinity, overflow): (_, &[Affinity]) = match (&self.placement.affinity, self.term) {
             (Some(affinity), _) => (affinity, &[]),
@@ -165,15 +167,14 @@ impl<'a> AttemptContext<'a> {
         Some((affinity, if self.request.is_workload() { overflow } else { &[] }))
     }
 
-    /// Whether filters may spare the clusters that the workload runs on.
+    /// Returns whether filters may spare the clusters that the workload runs on.
     ///
-    /// Differs from Karmada (D1): a Fresh pass ignores where the workload runs, so it spares no
-    /// cluster.
+    /// Differs from Karmada (D1): a Fresh pass ignores the current clusters, so it spares none.
     pub fn remembers_targets(&self) -> bool {
         self.mode == Mode::Steady || !self.profile.deviates()
     }
 
-    /// Returns the first filter that keeps the workload off the cluster, and its reason.
+    /// Returns the first filter that rejects the cluster for the workload, and its reason.
     pub fn reason(&self, cluster: &Cluster) -> Option<(&'static str, String)> {
         let is_target = || self.request.targets.iter().any(|target| target.name == cluster.name);
         let counts = |filter: &Filter| !filter.spares_targets || !self.remembers_targets() || !is_target();

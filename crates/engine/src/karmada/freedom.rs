@@ -1,4 +1,4 @@
-//! What an optimiser may choose for one workload: the clusters that its rules allow, and whether an
+//! The choices of an optimiser for one workload: the clusters that its rules allow, and whether an
 //! assignment keeps the rules about all targets together.
 
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use super::settle;
 pub enum Freedom {
     /// One by one, to any allowed cluster.
     Each,
-    /// One by one, and the workload keeps to as few clusters as it has.
+    /// One by one, and the workload never uses more clusters than now.
     Aggregated,
-    /// All of a cluster together: a set of components.
+    /// All replicas of a cluster together, as a set of components.
     Whole,
 }
 
 impl Pass {
-    /// How freely the replicas move. `None`: they do not, because numbers, weights or copies say
-    /// where they are, or because other workloads do.
+    /// Returns how freely the replicas move. `None` if they do not move, because numbers, weights,
+    /// copies or other workloads determine their clusters.
     pub fn freedom(&self, request: &Request) -> Option<Freedom> {
         let placement = request.placement.as_ref()?;
         if request.groups != WorkloadGroups::default() || request.fault.is_some() || self.placeable(request).is_err() {
@@ -41,8 +41,9 @@ impl Pass {
         }
     }
 
-    /// The clusters that replicas of the workload may arrive at, by name, if `term` is the affinity
-    /// group in use. Overflow tiers are left out: they are for what has no other place.
+    /// Returns the clusters that replicas of the workload may arrive at, by name, if `term` is the
+    /// affinity group in use. Overflow tiers are omitted: they are for replicas that fit nowhere
+    /// else.
     pub fn choice(&mut self, request: &Request, term: Option<&str>) -> Vec<Arc<str>> {
         let Some(placement) = request.placement.clone() else { return Vec::new() };
         let term = term.and_then(|name| placement.terms.iter().position(|term| *term.name == *name));
@@ -58,22 +59,24 @@ impl Pass {
         names
     }
 
-    /// Whether rules about all targets together bind the workload: spread constraints and bounds.
+    /// Returns whether rules about all targets together apply to the workload: spread constraints
+    /// and bounds.
     pub fn is_ruled(&self, request: &Request) -> bool {
         request.placement.as_ref().is_some_and(|placement| {
             !placement.spread.is_empty() || !placement.wishes.is_empty() || !placement.bounds.is_empty()
         })
     }
 
-    /// Whether these targets break no rule about all targets together that the present ones keep.
+    /// Returns whether these targets violate no rule about all targets together that the current
+    /// ones satisfy.
     pub fn keeps(&self, request: &Request, term: Option<&str>, to: &[Target]) -> bool {
         let Some(placement) = &request.placement else { return true };
         let term = term.and_then(|name| placement.terms.iter().position(|term| *term.name == *name));
         settle::newly_broken(&self.context(request, placement, term, Mode::Fresh), &request.targets, to).is_none()
     }
 
-    /// Where a Fresh decision puts a workload that is in a later affinity group although an earlier
-    /// one takes it.
+    /// Returns the Fresh decision for a workload in a later affinity group if an earlier group
+    /// accepts it.
     pub fn earlier_group(&mut self, request: &Request) -> Option<(Vec<Target>, Box<str>)> {
         let placement = request.placement.clone()?;
         let used = placement.terms.iter().position(|term| term.name == request.observed_term)?;

@@ -1,13 +1,13 @@
-//! The capacity of a cluster that replicas take when they arrive, and give back when they leave.
+//! Capacity accounting: arriving replicas reserve capacity of a cluster, leaving ones release it.
 //!
 //! Amounts have the units of the estimates: whole units, and thousandths for cpu. So after `n`
 //! replicas have arrived, exactly `n` fewer of the same kind fit.
 //!
 //! Where a cluster reports kinds of nodes, an arriving replica takes its capacity from the first
-//! node that has any, as estimates assume. A leaving replica leaves a hole of its own size. Which
-//! node it was on is not known, so holes are never joined: a larger replica does not fit into two
-//! of them. Some divisions ignore capacity. Their replicas can make sums negative, which counts as
-//! no capacity; on nodes they do not count.
+//! node that has any, as estimates assume. A leaving replica leaves a hole of its own size. Its
+//! node is unknown, so holes are never joined: a larger replica does not fit into two of them. Some
+//! divisions ignore capacity. Their replicas can make sums negative, which counts as no capacity;
+//! on nodes they do not count.
 
 use std::sync::Arc;
 
@@ -22,33 +22,33 @@ use super::settle;
 use super::workloads::Workloads;
 use ballast_k8s::Quantity;
 
-/// The most kinds of nodes that are told apart in one cluster. Beyond it the smallest is forgotten,
-/// which is the safe side: capacity is lost, never invented.
+/// The most kinds of nodes that are tracked per cluster. Beyond it the smallest is dropped, which
+/// is safe: capacity is lost, never invented.
 const GRADES_MAX: usize = 64;
 
 /// Why a workload cannot go to given targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The cluster is gone, or is being deleted.
+    /// The cluster does not exist, or is being deleted.
     Lost { cluster: Arc<str> },
     /// A filter objects to the cluster.
     Unfit { cluster: Arc<str>, objection: String },
     /// The cluster has capacity for `capacity` of the `arriving` copies.
     NoCapacity { cluster: Arc<str>, arriving: i64, capacity: i64 },
-    /// A rule about all targets together would be broken that is kept now.
+    /// The targets would violate a rule about all targets together that the current ones satisfy.
     Breaks { rule: String },
 }
 
 impl Pass {
     /// Moves the workload from the targets `from` to the targets `to`, for the decisions that
-    /// follow: arrivals take their capacity, departures give it back, and the workload's groups
-    /// know where it is. Clusters that report no resources stay as they are.
+    /// follow: arrivals reserve capacity, departures release it, and the workload groups are
+    /// updated. Clusters that report no resources stay unchanged.
     pub fn reassign(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         self.workloads.record(request, to);
         self.move_capacity(request, from, to);
     }
 
-    /// The part of `reassign` that concerns capacity.
+    /// Moves the capacity only, without the workload groups.
     pub fn move_capacity(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         let Some(footprint) = Footprint::of(request) else { return };
         self.answered.move_copies(request, from, to);
@@ -63,8 +63,8 @@ impl Pass {
         }
     }
 
-    /// How many more copies of the workload the cluster can take. No bound is known where the
-    /// division does not look at capacity, or the cluster reports none.
+    /// Returns how many more copies of the workload the cluster can take. Unlimited if the division
+    /// ignores capacity, or the cluster reports none.
     pub fn capacity(&self, request: &Request, cluster: &str) -> i64 {
         let Some(found) = self.fleet.find(cluster) else { return 0 };
         match &request.placement {
@@ -75,18 +75,19 @@ impl Pass {
         }
     }
 
-    /// The clusters, with the capacity that is left.
+    /// Returns the clusters with their remaining capacity.
     pub fn fleet(&self) -> &ClusterSet {
         &self.fleet
     }
 
-    /// The workload groups, so that callers can add workloads that this pass has not decided.
+    /// Returns the workload groups, so that callers can add workloads that this pass has not
+    /// decided.
     pub fn workloads_mut(&mut self) -> &mut Workloads {
         &mut self.workloads
     }
 
-    /// How many copies the cluster's estimator has answered, and how many of them are left. `None`:
-    /// it has not answered, or knows no limit.
+    /// Returns the copies that the cluster's estimator reported, and how many of them remain.
+    /// `None` if there is no estimate, or it has no limit.
     pub fn answer(&self, request: &Request, cluster: &str) -> Option<(i64, i64)> {
         let placement = request.placement.as_ref()?;
         let of_sets = components::counts_sets(&self.context(request, placement, None, Mode::Steady));
@@ -94,9 +95,9 @@ impl Pass {
         Some((i64::from(answers.said(cluster)?), i64::from(answers.left(cluster)?)))
     }
 
-    /// Whether the workload may go to the targets `to`, which no decision has produced: each
-    /// cluster admits what arrives at it (`admit_each`), and no rule about all targets together is
-    /// broken that is kept now. Returns the affinity group that the clusters belong to.
+    /// Checks whether the workload may go to the targets `to`, which no decision has produced: each
+    /// cluster admits its arrivals (`admit_each`), and no rule about all targets together is newly
+    /// violated. Returns the affinity group that the clusters belong to.
     pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
         let term = self.admit_each(request, to)?;
         let Some(placement) = &request.placement else { return Ok(term) };
@@ -117,12 +118,11 @@ impl Pass {
         self.overfilled(request, to).map_or(Ok(term), Err)
     }
 
-    /// The first cluster that has no capacity for what arrives at it, if these are the targets,
-    /// whatever the division is (RM32). Where the division looks at capacity, a decision overfills
-    /// none.
+    /// Returns the first cluster that lacks capacity for its arrivals, regardless of the division
+    /// (RM32). A decision by capacity overfills no cluster.
     ///
-    /// In the scheduler's passes, static weights and Duplicated do not look at capacity, as
-    /// upstream documents.
+    /// In the scheduler's passes, static weights and Duplicated ignore capacity, as upstream
+    /// documents.
     pub fn overfilled(&self, request: &Request, to: &[Target]) -> Option<Refusal> {
         let placement = request.placement.as_ref()?;
         let looks = depends_on_capacity(placement);
@@ -130,14 +130,14 @@ impl Pass {
             return None;
         }
         arriving(request, to).into_iter().find_map(|(cluster, arriving)| {
-            // What a cluster does not report is not known to be full.
+            // Unreported capacity is unknown, not full.
             let is_known = looks || self.fleet.find(&cluster).is_some_and(|found| found.capacity.is_some());
             let capacity = self.capacity_for(request, placement, &cluster);
             (is_known && capacity < arriving).then_some(Refusal::NoCapacity { cluster, arriving, capacity })
         })
     }
 
-    /// The first affinity group whose filters let all the clusters pass.
+    /// Returns the first affinity group whose filters let all the clusters pass.
     fn term_for(
         &self,
         request: &Request,
@@ -179,15 +179,14 @@ impl Pass {
         i64::from(fits).saturating_add(own)
     }
 
-    /// What the workload holds on clusters that it leaves. Without reservations, nothing is held
-    /// there.
+    /// Returns the replicas on clusters that the workload is leaving. Empty without reservations.
     pub(super) fn leaving<'r>(&self, request: &'r Request) -> &'r [Target] {
         if self.profile.reserves { &request.leaving } else { &[] }
     }
 }
 
-/// The copies that arrive at each cluster if these are the targets. A cluster that is new is listed
-/// although it gets none.
+/// Returns the copies that arrive at each cluster if these are the targets. New clusters are listed
+/// even if they get none.
 fn arriving(request: &Request, to: &[Target]) -> Vec<(Arc<str>, i64)> {
     let footprint = Footprint::of(request).unwrap_or(OBJECT);
     let present = TargetIndex::new(&request.targets);
@@ -206,17 +205,17 @@ fn depends_on_capacity(placement: &Placement) -> bool {
 /// The copies of an object without pods are counted like sets that need nothing.
 const OBJECT: Footprint<'static> = Footprint::Set(&[]);
 
-/// What one copy of a workload takes on a cluster.
+/// The resources of one copy of a workload on a cluster.
 #[derive(Clone, Copy)]
 pub(super) enum Footprint<'a> {
-    /// One pod. None: it has no requirements, and nodes are not considered.
+    /// One pod. `None` if it has no requirements, and nodes are not considered.
     Replica(Option<&'a Requirements>),
     /// One pod set of several templates.
     Set(&'a [Component]),
 }
 
 impl<'a> Footprint<'a> {
-    /// None: the object has no pods.
+    /// Returns the footprint of a request. `None` if the object has no pods.
     pub fn of(request: &'a Request) -> Option<Footprint<'a>> {
         if !request.is_workload() {
             return None;
@@ -227,14 +226,14 @@ impl<'a> Footprint<'a> {
         Some(Footprint::Set(&request.components))
     }
 
-    /// How many copies are on `cluster`, if these are the targets, with what is leaving it.
+    /// Returns how many copies are on `cluster` with these targets, including leaving ones.
     pub fn held(self, targets: &TargetIndex<'_>, leaving: &[Target], cluster: &str) -> i64 {
         let there = targets.find(cluster).map_or(0, |target| self.of_target(target));
         let leaving = leaving.iter().filter(|target| *target.name == *cluster);
         there.max(leaving.map(|target| self.of_target(target)).sum())
     }
 
-    /// How many copies are on this target.
+    /// Returns how many copies are on this target.
     pub fn of_target(self, target: &Target) -> i64 {
         match self {
             Footprint::Replica(_) => i64::from(target.replicas),
@@ -242,7 +241,7 @@ impl<'a> Footprint<'a> {
         }
     }
 
-    /// Changes the capacity by `arriving` copies. A negative number leaves.
+    /// Changes the capacity by `arriving` copies. A negative number releases capacity.
     pub fn change(self, capacity: &mut ClusterCapacity, arriving: i64) {
         match self {
             Footprint::Replica(requirements) => capacity.change(arriving, requirements),
@@ -266,7 +265,7 @@ impl ClusterCapacity {
         for (name, free) in &mut self.free {
             let needed = match amount(amounts, name) {
                 Some(needed) => counted(name, needed),
-                // Each replica is a pod, whether it says so or not.
+                // Each replica is a pod, even if its requirements omit pods.
                 None if **name == *"pods" => 1,
                 None => continue,
             };
@@ -283,12 +282,12 @@ impl ClusterCapacity {
     }
 }
 
-/// The inverse of `counted`.
+/// Returns the inverse of `counted`.
 pub(super) fn quantity(resource: &str, amount: i64) -> Quantity {
     if resource == "cpu" { Quantity::from_millis(amount) } else { Quantity::from_units(amount) }
 }
 
-/// Takes the capacity of `pods` from the first nodes that have any.
+/// Reserves the capacity of `pods` on the first nodes that have any.
 fn take(grades: &mut Vec<Grade>, mut pods: u64, requirements: &Requirements) {
     let mut index = 0;
     while pods > 0 && index < grades.len() {
@@ -314,7 +313,7 @@ fn take(grades: &mut Vec<Grade>, mut pods: u64, requirements: &Requirements) {
     bound(grades);
 }
 
-/// A node after it has taken `pods`.
+/// Returns a node after it has taken `pods`.
 fn after(grade: &Grade, pods: u64, requirements: &Requirements) -> Grade {
     let pods = pods.min(grade.pods);
     let left = |(name, has): &(Box<str>, Quantity)| {
@@ -333,7 +332,7 @@ fn give(grades: &mut Vec<Grade>, pods: u64, requirements: &Requirements) {
     bound(grades);
 }
 
-/// Adds a grade at `index`, or to an equal one. Returns whether it became an entry of its own.
+/// Adds a grade at `index`, or to an equal one. Returns whether it became a new entry.
 fn file(grades: &mut Vec<Grade>, index: usize, grade: Grade) -> bool {
     if grade.nodes == 0 || grade.pods == 0 {
         return false;
@@ -422,7 +421,7 @@ mod tests {
             let capacity = fitting(&clusters, &first);
             clusters.change_capacity("m1", |capacity| Footprint::Replica(Some(&first)).change(capacity, -count));
             let has = |name: &str| amount(&before.free, name).is_some();
-            // What the cluster does not report stays unknown, and on nodes the pods still count.
+            // Unreported resources stay unknown, and on nodes the pods still count.
             if before.grades.is_none() && first.amounts.iter().all(|(name, _)| has(name)) {
                 prop_assert_eq!(fitting(&clusters, &first), (capacity + count).min(before.pods + count).max(capacity));
             }

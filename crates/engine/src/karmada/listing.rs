@@ -1,5 +1,5 @@
-//! Lists the candidates of an attempt: the feasible clusters, with everything that selection and
-//! division need to know about them.
+//! Lists the candidates of an attempt: the feasible clusters, with the data for selection and
+//! division.
 
 use super::affinity::Affinity;
 use super::answers::AnswersAbout;
@@ -13,7 +13,7 @@ use super::filters::{AttemptContext, FILTERS};
 use super::placement::Division;
 use crate::bits::Bits;
 
-/// What bindings with equal placements share.
+/// Filter results that bindings with equal placements share.
 pub(super) struct FilterCache {
     /// Clusters that pass every shared filter.
     open: Bits,
@@ -38,7 +38,7 @@ impl FilterCache {
             Division::Specified(Some(shares)) => {
                 shares.iter().map(|share| (share.target.select(context.fleet), share.replicas)).collect()
             }
-            // Each binding brings its own number of replicas.
+            // The number of replicas differs per binding.
             Division::Together(affinities) => vec![(together(affinities, context.fleet), 0)],
             _ => Vec::new(),
         };
@@ -52,8 +52,8 @@ impl FilterCache {
         FilterCache { open, open_to_targets, weighted, bounded, tiers }
     }
 
-    /// Collects the clusters that this binding may go to or stay on, and those of them that are
-    /// closed: they pass only because filters spare present targets.
+    /// Collects the clusters that this binding may use, and the closed ones among them, which pass
+    /// only because filters spare current targets.
     pub fn feasible(&self, context: &AttemptContext<'_>, feasible: &mut Bits, closed: &mut Bits) {
         feasible.copy_from(&self.open);
         closed.clear();
@@ -69,7 +69,7 @@ impl FilterCache {
                 }
             }
         }
-        // Differs from Karmada (D128), where these clusters take more like all others.
+        // Differs from Karmada (D128), where these clusters get more replicas like all others.
         if !context.profile.deviates() {
             closed.clear();
         }
@@ -85,7 +85,7 @@ impl FilterCache {
 /// The score of a cluster that the workload runs on already.
 const LOCALITY: u8 = 100;
 
-/// The clusters that any of the affinities selects. Without affinities, all clusters.
+/// Returns the clusters that any of the affinities selects. Without affinities, all clusters.
 fn together(affinities: &[Affinity], fleet: &ClusterSet) -> Bits {
     let Some((first, others)) = affinities.split_first() else { return fleet.attributes().live.clone() };
     let mut selected = first.select(fleet);
@@ -93,14 +93,13 @@ fn together(affinities: &[Affinity], fleet: &ClusterSet) -> Bits {
     selected
 }
 
-/// What tells how many replicas fit.
+/// The inputs that determine how many replicas fit.
 pub(super) struct Counting<'a> {
     pub estimates: &'a mut Estimates,
     pub answers: Option<&'a AnswersAbout<'a>>,
 }
 
-/// Lists the feasible clusters, with everything that selection and division need to know about
-/// them.
+/// Lists the feasible clusters, with the data for selection and division.
 pub(super) fn list(
     context: &AttemptContext<'_>,
     cache: &FilterCache,
@@ -127,7 +126,7 @@ pub(super) fn list(
     } else {
         estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add_least);
     }
-    // What it still holds where it comes back to is its own room.
+    // Replicas being evicted from a cluster count as free capacity for the same workload there.
     let comes_back = context.profile.reserves && counts_capacity(context, cache) && request.replicas > 0;
     for target in request.leaving.iter().filter(|_| comes_back) {
         let Some(index) = fleet.index_of(&target.name) else { continue };
@@ -141,15 +140,15 @@ pub(super) fn list(
         let Some(index) = fleet.index_of(&target.name) else { continue };
         if let Ok(position) = candidates.binary_search_by_key(&index, Candidate::index) {
             let is_closed = closed.contains(index);
-            // Differs from Karmada (D12): the set of components that is placed needs capacity only
-            // for what it grows by.
+            // Differs from Karmada (D12): the current set of components needs capacity only for its
+            // growth.
             let own = match context.profile.deviates() {
                 true if counts_sets => {
                     let cluster = (!is_closed).then(|| &**fleet.cluster(index));
                     components::held(cluster, target, &request.components)
                 }
                 true if !request.components.is_empty() => components::pods(&request.components),
-                // Without replicas, room is not looked at.
+                // Without replicas, capacity is ignored.
                 true if request.replicas == 0 => 0,
                 _ => target.replicas,
             };
@@ -164,7 +163,7 @@ pub(super) fn list(
     // The order matters only for a choice among clusters.
     if placement.division == Division::Aggregated || !placement.spread.is_empty() || !placement.bounds.is_empty() {
         candidates.iter_mut().for_each(Candidate::rate);
-        // Differs from Karmada (D86), which does not look at suspended dispatching.
+        // Differs from Karmada (D86), which ignores suspended dispatching.
         let paused = request.paused.iter().filter(|_| context.profile.deviates());
         for index in paused.filter_map(|name| fleet.index_of(name)) {
             if let Ok(position) = candidates.binary_search_by_key(&index, Candidate::index) {
@@ -174,9 +173,9 @@ pub(super) fn list(
     }
 }
 
-/// A set of components that goes to one cluster needs one that has capacity for all of it.
+/// Keeps the candidates with capacity for a whole set, if one cluster has to hold all components.
 ///
-/// Differs from Karmada (D63), which does not look at capacity unless the set is divided.
+/// Differs from Karmada (D63), which ignores capacity unless the set is divided.
 pub(super) fn keep_those_with_a_whole_set(
     context: &AttemptContext<'_>,
     candidates: &mut Vec<Candidate>,
@@ -193,7 +192,7 @@ pub(super) fn keep_those_with_a_whole_set(
     Ok(())
 }
 
-/// Whether the result depends on the free resources.
+/// Returns whether the result depends on the free resources.
 pub(super) fn counts_capacity(context: &AttemptContext<'_>, cache: &FilterCache) -> bool {
     let spreads = !context.placement.spread.is_empty() && !context.placement.ignores_spread();
     matches!(context.placement.division, Division::Dynamic | Division::Aggregated)

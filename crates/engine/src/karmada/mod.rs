@@ -23,33 +23,32 @@
 //! 3. Turn each binding into a [`Request`] (`scheduler::convert`), and decide the requests in order
 //!    of priority. Use [`decide_all`], or call `decide` of one [`Pass`] for each request. Requests
 //!    of one pass share work, and see each other in their workload groups.
-//! 4. Write what the [`Decision`] says: `targets()`, `term()`, `condition()`,
-//!    `applies_placement()`, `observes_generation()`, `is_success()`. Decide again as `requeue()`
-//!    says.
+//! 4. Write the [`Decision`]: `targets()`, `term()`, `condition()`, `applies_placement()`,
+//!    `observes_generation()`, `is_success()`. Decide again according to `requeue()`.
 //!
 //! A plan for many bindings uses a [`Pass`] as a ledger of capacity. `decide_as` decides without a
-//! trigger. `reassign` takes the capacity of replicas that will arrive, and gives back the capacity
-//! of replicas that leave.
+//! trigger. `reassign` reserves the capacity of arriving replicas, and releases the capacity of
+//! leaving ones.
 //!
 //! Every input has a decision: no function fails or panics on input that users can write.
-//! `Request::is_triggered` tells whether a trigger is pending. `Decision::mode` tells whether the
-//! pass was Fresh.
+//! `Request::is_triggered` returns whether a trigger is pending. `Decision::mode` contains the mode
+//! of the pass.
 //!
 //! # Why it is quick
 //!
 //! A fleet has thousands of clusters, and a pass has thousands of bindings. So clusters are kept as
 //! bit sets and arrays by cluster index (`cluster_set`), and a filter narrows a whole set at once.
-//! Bindings with equal placements share the answers of the shared filters, and bindings with equal
+//! Bindings with equal placements share the results of the shared filters, and bindings with equal
 //! requirements share estimates (`pass`, `estimate`). Buffers are kept from binding to binding.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `cluster`: what a cluster is to the engine
+//! - `cluster`: one parsed cluster
 //! - `cluster_set`: all clusters, indexed
-//! - `affinity`: which clusters an affinity selects
-//! - `placement`: where a workload may go and how it is divided
+//! - `affinity`: selects clusters
+//! - `placement`: rules for clusters and division
 //! - `profile`: which rules a scheduler follows
 //! - `request`: one binding to decide
 //! - `decision`: the result
@@ -66,24 +65,24 @@
 //! - `specified`: replicas that the user specifies cluster by cluster
 //! - `assign`: divides replicas among clusters
 //! - `share`: divides within minima and maxima
-//! - `question`: what is asked where all spread constraints have to hold together
+//! - `question`: the input of a search over all spread constraints
 //! - `cover`: few sites that keep every minimum
 //! - `search`: finds clusters that keep all spread constraints together
-//! - `settle`: holds answers to all spread constraints
+//! - `settle`: checks results against all spread constraints
 //! - `within`: divides within bounds of clusters
 //! - `attempt`: one attempt among given candidates
 //! - `listing`: lists the candidates
-//! - `refused`: what stays while no place is found
-//! - `zero`: workloads that want no replicas
+//! - `refused`: targets that stay while scheduling fails
+//! - `zero`: workloads of zero replicas
 //! - `pass`: many decisions over the same clusters
 //! - `wishes`: a pass that keeps spread constraints where it can
-//! - `partly`: a pass that places a part of the replicas
+//! - `partly`: a pass that schedules a part of the replicas
 //! - `ledger`: a pass that moves capacity
 //! - `freedom`: what an optimiser may choose for a workload
-//! - `evenness`: whether a division by room that is in place is about as even as a new one
-//! - `unkept`: the rules that a division ignores and does not keep
-//! - `room`: what replicas take of a cluster, for accounts beside the engine
-//! - `answers`: what estimators in member clusters say of the room in them
+//! - `evenness`: whether the current division is about as even as a new one
+//! - `unkept`: violated rules that a division ignores
+//! - `room`: resources of replicas, for callers that track capacity
+//! - `answers`: estimates of the member clusters
 //! - `check`: finds decisions that break a rule, for tests
 
 mod affinity;

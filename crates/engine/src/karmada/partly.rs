@@ -1,10 +1,10 @@
-//! Places a part of the replicas where not all of them fit (`whenUnsatisfiable: ScheduleWhatFits`).
+//! Schedules a part of the replicas if not all of them fit (`whenUnsatisfiable: ScheduleWhatFits`).
 //!
-//! Nothing that is placed is taken back for it. Of several affinity groups, the one that takes most
-//! is used, and of equal ones the first. A Steady pass decides this; after a Fresh pass that finds
-//! no place for everything, one follows.
+//! Current replicas stay. Of several affinity groups, the first that accepts the most replicas is
+//! used. A Steady pass decides this; it also follows a Fresh pass that cannot schedule all
+//! replicas.
 //!
-//! Differs from Karmada (D103), which places all replicas or none.
+//! Differs from Karmada (D103), which schedules all replicas or none.
 
 use super::bounds;
 use super::candidate::Candidate;
@@ -19,20 +19,20 @@ use super::settle::{self, Settlement};
 use super::trace::{self, AttemptData};
 use super::within::Divided;
 
-/// The steps of the search for a part. It follows one that has found no place for everything.
+/// The step limit of the search for a part. It follows a failed search for all replicas.
 const PART_STEPS_MAX: usize = STEPS_MAX / 4;
 
-/// What one group can have.
+/// The replicas that one group can take.
 struct Part {
     term: Option<usize>,
     targets: Vec<Target>,
     placed: i64,
-    /// What explains it, if a caller asked for an explanation.
+    /// `Some` only if the caller requested an explanation.
     trace: Option<trace::Attempt>,
 }
 
 impl Pass {
-    /// What is placed after a Steady pass found no place for all replicas.
+    /// Schedules a part of the replicas after a Steady pass failed to schedule all of them.
     pub(super) fn place_a_part(&mut self, request: &Request, placement: &Shared<Placement>, failed: Failed) -> Failed {
         let wanted = i64::from(request.replicas.max(0));
         if !placement.what_fits || !placement.divides_by_room() || !request.is_divisible() {
@@ -71,7 +71,7 @@ impl Pass {
         Failed { reason: Reason::PartlyScheduled, message, requeue: Requeue::Unschedulable, meanwhile }
     }
 
-    /// A part of the same size that keeps all wishes, if there is one.
+    /// Returns a part of the same size that satisfies all preferences, if there is one.
     fn with_wishes_kept(
         &mut self,
         request: &Request,
@@ -87,7 +87,8 @@ impl Pass {
         kept.filter(|kept| kept.placed == part.placed).unwrap_or(part)
     }
 
-    /// The most that one group can have, if all that may stay do. None: not all of them can.
+    /// Returns the largest part that one group can take while all retained targets stay. `None` if
+    /// not all of them can stay.
     fn part(
         &mut self,
         request: &Request,
@@ -95,7 +96,7 @@ impl Pass {
         term: Option<usize>,
         staying: &[Target],
     ) -> Option<Part> {
-        // All replicas have no place.
+        // Scheduling all replicas has failed already.
         let request = &Request { replicas: request.replicas - 1, ..request.clone() };
         let cache = self.list_candidates(request, placement, term, Mode::Steady);
         let mut candidates = std::mem::take(&mut self.candidates);
@@ -106,7 +107,8 @@ impl Pass {
         let context = self.context(request, placement, term, Mode::Steady);
         let cache = &self.filter_caches[cache];
         let divided = stay.and_then(|stay| {
-            // What the group in use forbids need not stay, and has its own room.
+            // Targets that the group in use forbids need not stay, and their capacity is free for
+            // the workload.
             for (_, candidate) in candidates.iter_mut().enumerate().filter(|(at, _)| !stay.contains(at)) {
                 candidate.free = candidate.free.max(0).saturating_add(candidate.own.max(0));
                 candidate.own = 0;

@@ -1,11 +1,12 @@
-//! Measures the answer to "what would the loss of each domain strand?" (SG21): `cargo bench -p
-//! ballast-scheduler --bench survival` asks by cluster about 100,000 workloads on 1,000 clusters,
-//! and `-- WORKLOADS CLUSTERS` about other fleets. `--by region` asks by one of ten regions,
-//! `--alone` on one thread, as for the metric, and `-- Room` about one shape.
+//! Measures how long it takes to compute the replicas that the loss of each domain would strand
+//! (SG21): `cargo bench -p ballast-scheduler --bench survival` computes them by cluster for about
+//! 100,000 workloads on 1,000 clusters, and `-- WORKLOADS CLUSTERS` for other sizes. `--by region`
+//! uses ten regions, `--alone` one thread, as for the metric, and `-- Room` one shape.
 //!
-//! The fleets are made by a seeded program. *Room* divides by the room of all clusters, *Packed* is
-//! Aggregated, *Places* has ten affinities and spreads over two zones, and *Full* is Room where 1 %
-//! of each cluster is free. Reading the bindings is not in the times, and no server is.
+//! The clusters and workloads are generated from a seed. `Room` divides by the free capacity of all
+//! clusters, `Packed` is Aggregated, `Places` has ten affinities and spreads over two zones, and
+//! `Full` is `Room` where 1 % of each cluster is free. Parsing the bindings is not in the times,
+//! and no server takes part.
 
 #![expect(clippy::print_stdout, reason = "its output is a table")]
 
@@ -24,7 +25,8 @@ use serde_json::{Value, json};
 
 const WORKLOADS: usize = 100_000;
 const CLUSTERS: usize = 1_000;
-/// Runs of each. They are told one by one, because other work of the machine makes them differ.
+/// Runs of each case. They are printed individually, because other load on the machine makes them
+/// differ.
 const RUNS: usize = 2;
 const REPLICAS: usize = 4;
 const CLUSTER: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
@@ -37,7 +39,7 @@ enum Shape {
     Full,
 }
 
-/// A number below `bound` that is the same in every run.
+/// Returns a number below `bound` that is the same in every run.
 fn chance(of: impl Hash, bound: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
@@ -91,7 +93,7 @@ fn placement(number: usize, shape: Shape) -> Value {
     }
 }
 
-/// Half of the replicas are on each of two clusters.
+/// Returns the two clusters of a workload, each with half of its replicas.
 fn targets(number: usize, clusters: usize, shape: Shape) -> [usize; 2] {
     match shape {
         Shape::Places => {
@@ -135,7 +137,7 @@ fn fleet(workloads: usize, clusters: usize, shape: Shape) -> PlanningSnapshot {
     Planner::new(Profile::ours()).snapshot(Arc::new(View::of(objects)), now)
 }
 
-/// The processor time of this process, in seconds.
+/// Returns the processor time of this process, in seconds.
 fn processor() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let numbers: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -164,7 +166,7 @@ fn main() {
             let answers = survival(&snapshot, &bindings, by, haste, &AtomicBool::new(false));
             let (took, spent) = (began.elapsed().as_secs_f64(), processor() - spent);
             let stranded: i64 = answers.iter().map(|answer| answer.stranded_replicas).sum();
-            // Equal answers have equal digests, so two versions can be compared.
+            // Equal results have equal digests, so two versions can be compared.
             let digest = chance(serde_json::to_string(&answers).expect("JSON"), 1_000_000);
             println!(
                 "| {shape:?} | {workloads} | {} | {took:.2} | {spent:.2} | {stranded} | {digest} |",

@@ -1,6 +1,6 @@
 //! Placements that admission checks have approved, waiting to be written.
 //!
-//! All that are approved by the time that a commit begins are written in one transaction. No
+//! All placements that are approved before a commit begins are written in one transaction. No
 //! commit waits for a check that is still running.
 
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,8 @@ use super::pass::PassResult;
 use ballast_k8s::Time;
 use ballast_worker::BatchOutcome;
 
-/// Shared by all tasks that write approved placements. The worker bounds how many there are.
+/// The approved placements, shared by all tasks that write them. The worker bounds the number of
+/// tasks.
 #[derive(Default)]
 pub struct ApprovedBatch {
     waiting: Mutex<Vec<ApprovedPlacement>>,
@@ -22,7 +23,7 @@ pub struct ApprovedBatch {
 /// A placement that may be written, and the channel to the task that waits for its outcome.
 pub struct ApprovedPlacement {
     pub result: PassResult,
-    /// When it was decided.
+    /// The time of the decision.
     pub decided: Time,
     pub outcome: oneshot::Sender<BatchOutcome>,
 }
@@ -40,13 +41,13 @@ impl ApprovedBatch {
         self.committing.lock().await
     }
 
-    /// Takes all placements that wait.
+    /// Takes all waiting placements.
     pub fn take(&self) -> Vec<ApprovedPlacement> {
         std::mem::take(&mut *self.waiting())
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<ApprovedPlacement>> {
-        // A panic in another task leaves the list whole: each push and each take is one step.
+        // A panic in another task leaves the list consistent: each push and each take is one step.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

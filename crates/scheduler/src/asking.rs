@@ -1,8 +1,8 @@
-//! Asks the estimators in member clusters before decisions (RM10 to RM16).
+//! Queries the estimators in member clusters before decisions (RM10 to RM16).
 //!
-//! Passes ask for all their bindings at once, before their turn to decide. Plans ask on threads
-//! that may wait: for all bindings of a plan at once, and for others as they come. The engine gets
-//! the answers as an input, together with what was given away since.
+//! A pass queries for all its bindings at once, before its turn to decide. Plans query on threads
+//! that may block: for all bindings of a plan at once, and for further bindings on demand. The
+//! engine receives the estimates as an input, together with the reservations made since.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -19,30 +19,33 @@ use ballast_estimator::{Assumed, Estimators, Held, ToAsk};
 use ballast_k8s::{Key, Time, read_json};
 use ballast_watch::{Cache, View};
 
-/// Bindings that a question assumes in a cluster. What others have on their way there is deducted
-/// from the answer, as without the flag. It keeps a question below a megabyte.
+/// Maximum number of workloads that a query lists as assumed in a cluster; it keeps a query below a
+/// megabyte. Pending replicas of further workloads are deducted from the estimate, as without the
+/// flag.
 const ASSUMED_MAX: usize = 2_000;
 
-/// The estimators of a process, which are kept with its cache.
+/// The estimators of a process, attached to its cache.
 #[derive(Default)]
 struct Installed(OnceLock<Estimators>);
 
-/// Lets all who decide with this cache ask these estimators. Call it once, before anything decides.
+/// Installs the estimators for all decisions with this cache. Must be called once, before the first
+/// decision.
 pub fn install(cache: &Cache, estimators: Estimators) {
     let _is_first = cache.companion(Installed::default).0.set(estimators);
 }
 
-/// The estimators that are asked, if any are.
+/// Returns the installed estimators, if any.
 pub fn installed(cache: &Cache) -> Option<Estimators> {
     cache.companion(Installed::default).0.get().cloned()
 }
 
-/// The newest state.
+/// Returns the newest state.
 pub fn present(cache: &Cache, profile: &Profile, now: Time) -> Present {
     Keeper::of(cache, profile).present(cache, now)
 }
 
-/// What bindings hold on each cluster, and what is on its way to those that are asked.
+/// Returns the resources that bindings hold on each cluster, and the pending replicas on the
+/// queried clusters.
 pub fn held_with_assumed(present: &Present, to_ask: &ToAsk, estimators: &Estimators) -> Held {
     let mut held = present.room.held();
     if estimators.tells_assumed() {
@@ -51,7 +54,7 @@ pub fn held_with_assumed(present: &Present, to_ask: &ToAsk, estimators: &Estimat
     held
 }
 
-/// What is on its way to the clusters that are asked.
+/// Returns the pending workloads on the queried clusters.
 fn assumed(view: &View, room: &Room, held: &Held, to_ask: &ToAsk) -> HashMap<Arc<str>, Assumed> {
     let clusters: BTreeSet<&Arc<str>> = to_ask.iter().flat_map(|(_, clusters)| clusters).collect();
     let of_cluster = |cluster: &Arc<str>| {
@@ -71,18 +74,18 @@ fn assumed(view: &View, room: &Room, held: &Held, to_ask: &ToAsk) -> HashMap<Arc
     clusters.into_iter().map(of_cluster).collect()
 }
 
-/// What can be asked about a binding.
+/// Returns the possible queries for a binding.
 pub fn questions(spec: &ResourceBindingSpec, request: &Request) -> Questions {
     ballast_estimator::questions(spec, &request.resource.namespace)
 }
 
-/// What can be asked about a binding that has this text.
+/// Parses a binding, and returns the possible queries for it.
 pub fn questions_of(content: &[u8], request: &Request) -> Option<Questions> {
     let binding: AnyBinding = read_json(content).ok()?;
     Some(questions(&binding.spec, request))
 }
 
-/// The clusters on the list that are to be asked.
+/// Returns the clusters on the list to query.
 pub fn to_ask(pass: &engine::Pass, list: &Shortlist, view: &View, estimators: &Estimators) -> ToAsk {
     if estimators.len() > view.count(CLUSTERS, None) {
         estimators.keep_only(|name| view.get(&Key::cluster(CLUSTERS, name)).is_some());
@@ -102,33 +105,33 @@ fn is_in_pull_mode(view: &View, name: &str) -> bool {
     cluster.is_some_and(|cluster| cluster.spec.sync_mode == "Pull")
 }
 
-/// What a plan needs to ask. Cheap to clone.
+/// The state with which a plan queries estimators. Cheap to clone.
 #[derive(Clone)]
 pub struct Asking {
     estimators: Estimators,
     view: Arc<View>,
     held: Arc<Held>,
     room: Room,
-    /// Clusters that are supposed to be other than they are. Their estimators know nothing of it.
+    /// Hypothetical clusters. The estimators of the real ones have no information about them.
     supposed: BTreeSet<Arc<str>>,
-    /// What was asked for this plan.
+    /// The queries sent for this plan.
     asked: HashMap<Shared<Question>, HashSet<Arc<str>>>,
 }
 
 impl Asking {
-    /// `None`: no estimator is asked.
+    /// Returns `None` if no estimators are installed.
     pub fn new(cache: &Cache, view: &Arc<View>, room: impl FnOnce() -> Room) -> Option<Asking> {
         let (estimators, room) = (installed(cache)?, room());
         let (view, held) = (Arc::clone(view), Arc::new(room.held()));
         Some(Asking { estimators, view, held, room, supposed: BTreeSet::new(), asked: HashMap::new() })
     }
 
-    /// Leaves out a cluster that is supposed to be another one.
+    /// Excludes a cluster that the plan replaces by a hypothetical one.
     pub fn leave_out(&mut self, cluster: &Arc<str>) {
         self.supposed.insert(Arc::clone(cluster));
     }
 
-    /// Asks what was not asked before, waits, and adds the answers to the pass.
+    /// Sends the queries that were not sent before, waits, and adds the responses to the pass.
     pub fn learn(&mut self, pass: &mut engine::Pass, list: &Shortlist) {
         if list.is_empty() {
             return;

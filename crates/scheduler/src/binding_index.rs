@@ -1,10 +1,10 @@
-//! Finds the bindings that a changed cluster can affect. These are the bindings on the cluster, and
-//! those whose placement can choose it, if they are unsettled (`Request::is_settled`), or
-//! unschedulable, which the queue knows.
+//! An index of the bindings that a changed cluster can affect. These are the bindings on the
+//! cluster, and the bindings that can be placed on it, if they are unsettled
+//! (`Request::is_settled`) or unschedulable, which the queue knows.
 //!
-//! The index is kept in step with the bindings, event by event. No look-up walks all bindings, all
-//! placements or all clusters. Bindings are indexed by the text of their placement, because few
-//! texts differ, and by their clusters.
+//! The index follows the bindings event by event. No lookup walks all bindings, all placements or
+//! all clusters. Bindings are indexed by the text of their placement, because few texts differ, and
+//! by their clusters.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use ballast_worker::{KeyIndex, NumberSets};
 #[derive(Default)]
 pub struct BindingIndex {
     numbers: KeyIndex,
-    /// By number, like the fields below. Sets of numbers are small and cheap to change.
+    /// Indexed by number, like the fields below. Sets of numbers are small and cheap to change.
     bindings: Vec<Option<Binding>>,
     placements: HashMap<Arc<str>, u32>,
     entries: Vec<Option<PlacementEntry>>,
@@ -54,7 +54,8 @@ impl BindingIndex {
     pub fn upsert(&mut self, key: &Key, spec: &PartialSpec<'_>) {
         let number = self.numbers.insert(key);
         let entry = spec.placement().map(|text| self.entry_of(text));
-        // The new entry counts it before the old one releases it, because both may be the same.
+        // The new entry counts the binding before the old one releases it, because both may be the
+        // same.
         if let Some(entry) = entry {
             self.entry_mut(entry).count += 1;
         }
@@ -89,13 +90,13 @@ impl BindingIndex {
         }
     }
 
-    /// The bindings that a cluster's change from `old` to `new` can affect.
+    /// Returns the bindings that a cluster's change from `old` to `new` can affect.
     pub fn affected(&self, name: &str, old: Option<&Cluster>, new: Option<&Cluster>) -> AffectedBindings {
         let entries = [old, new].into_iter().flatten().flat_map(|cluster| self.reach.choosing(cluster)).collect();
         AffectedBindings { entries, on_it: self.on.get(name).cloned().unwrap_or_default() }
     }
 
-    /// The affected bindings that are unsettled, each once, with their priority.
+    /// Iterates over the affected bindings that are unsettled, each once, with their priority.
     pub fn unsettled<'a>(&'a self, affected: &'a AffectedBindings) -> impl Iterator<Item = (&'a Key, i32)> {
         let entries = affected.entries.iter().filter_map(|entry| self.entries[*entry as usize].as_ref());
         let elsewhere = entries.flat_map(|entry| &entry.unsettled).filter(|number| !affected.on_it.contains(number));
@@ -106,14 +107,14 @@ impl BindingIndex {
         })
     }
 
-    /// What a decision about the binding costs.
+    /// Returns the cost of a decision about the binding.
     pub fn price(&self, key: &Key) -> PlacementPrice {
         let binding = self.numbers.number(key).and_then(|number| self.bindings[number as usize].as_ref());
         let entry = binding.and_then(|binding| self.entries[binding.entry? as usize].as_ref());
         entry.map(|entry| entry.price).unwrap_or_default()
     }
 
-    /// Whether the binding is unsettled.
+    /// Returns whether the binding is unsettled.
     pub fn is_unsettled(&self, key: &Key) -> bool {
         let Some(number) = self.numbers.number(key) else { return false };
         let entry = self.bindings[number as usize].as_ref().and_then(|binding| binding.entry);
@@ -121,14 +122,14 @@ impl BindingIndex {
         entry.is_some_and(|entry| entry.unsettled.contains(&number))
     }
 
-    /// Whether the change can affect this binding, settled or not.
+    /// Returns whether the change can affect this binding, settled or not.
     pub fn concerns(&self, affected: &AffectedBindings, key: &Key) -> bool {
         let Some(number) = self.numbers.number(key) else { return false };
         let entry = self.bindings[number as usize].as_ref().and_then(|binding| binding.entry);
         affected.on_it.contains(&number) || entry.is_some_and(|entry| affected.entries.contains(&entry))
     }
 
-    /// The number of the placement's entry. The first binding with the placement makes the entry.
+    /// Returns the number of the placement's entry, and creates the entry for the first binding.
     fn entry_of(&mut self, text: &str) -> u32 {
         if let Some(known) = self.placements.get(text) {
             return *known;
@@ -139,7 +140,7 @@ impl BindingIndex {
         }
         let text: Arc<str> = text.into();
         let mut price = PlacementPrice::default();
-        // A placement that cannot be read chooses no cluster, now or later.
+        // An invalid placement selects no cluster, now or later.
         if let Ok(placement) = serde_json::from_str::<Placement>(&text) {
             price = PlacementPrice::of(&placement);
             self.reach.insert(number, Shared::new(convert::karmada::placement(&placement)));
@@ -217,7 +218,7 @@ mod tests {
         let specs = [
             // Waits for capacity in the region that the cluster moves to.
             json!({"replicas": 2, "placement": in_region("north")}),
-            // Is served in that region.
+            // Is placed in that region.
             json!({"replicas": 2, "placement": in_region("north"), "clusters": [{"name": "m2", "replicas": 2}]}),
             // Waits for another region.
             json!({"replicas": 2, "placement": in_region("west")}),
@@ -225,7 +226,7 @@ mod tests {
             json!({"replicas": 2, "placement": in_region("west"), "clusters": [{"name": "m1", "replicas": 2}]}),
             // Is not divided, and may go anywhere.
             json!({"replicas": 2, "placement": {}, "clusters": [{"name": "m2", "replicas": 2}]}),
-            // Cannot be read.
+            // Is invalid.
             json!({"replicas": 2, "placement": {"clusterAffinity": 7}}),
         ];
         for (number, spec) in specs.iter().enumerate() {
@@ -257,7 +258,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// However it came about, the index says what an index made anew says.
+        /// The incrementally maintained index equals one rebuilt from scratch.
         #[test]
         fn history_leaves_no_trace(steps in prop::collection::vec((0_usize..5, 0_usize..6, 0_i32..3, 0_usize..3), 0..40)) {
             let placements = [in_region("north"), in_region("west"), json!({}), json!({"clusterAffinity": {"clusterNames": ["m1"]}})];

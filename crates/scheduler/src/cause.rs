@@ -1,7 +1,7 @@
-//! Why a pass moves replicas, and the message that says so (BD11).
+//! The cause of a move of replicas, and the message that reports it (BD11).
 //!
-//! Differs from Karmada (D51): the message is an event of its own on the binding. The message of
-//! upstream's event stays as it is (R73).
+//! Differs from Karmada (D51): the message is a separate event on the binding. The message of
+//! upstream's event is unchanged (R73).
 
 use std::fmt;
 
@@ -17,41 +17,41 @@ use ballast_worker::events::ObjectReference;
 /// The reason of the event.
 pub const REPLICAS_MOVED: &str = "ReplicasMoved";
 
-/// What made a binding move.
+/// The cause of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A trigger of this object: a WorkloadRebalancer, a RescheduleTask, a rebalance.
     Requested(ObjectReference),
-    /// A trigger that a client wrote by itself.
+    /// A trigger that a client wrote directly.
     Trigger(Option<Time>),
-    /// The placement changed. The policy that manages the binding, if there is one.
+    /// A change of the placement. Contains the policy that manages the binding, if there is one.
     Placement(Option<Key>),
     Evicted(Vec<Eviction>),
-    /// The evictions from these clusters were called off.
+    /// The evictions from these clusters were withdrawn.
     CalledOff(Vec<String>),
-    /// A rebalance takes back the first steps of a move.
+    /// A rebalance reverts the first steps of a move.
     RolledBack(ObjectReference),
     /// The binding had never been placed.
     First,
-    /// The binding had been placed nowhere before this pass.
+    /// The binding had no placement before this pass.
     Found,
-    /// Clusters of the binding are gone, or are being deleted.
+    /// Clusters of the binding have been deleted, or are being deleted.
     ClustersLost(Vec<String>),
-    /// The wanted number of replicas differs from the assigned one.
+    /// The desired number of replicas differs from the assigned one.
     Scaled {
         assigned: i64,
         wanted: i64,
     },
-    /// Clusters could not schedule so many replicas.
+    /// Clusters could not schedule this many replicas.
     Unschedulable(Vec<(String, i32)>),
-    /// The policy of a Fleet placement changed.
+    /// The policy of a KubeFleet placement changed.
     Policy,
-    /// The wanted number of clusters of a Fleet placement differs from the assigned one.
+    /// The desired number of clusters of a KubeFleet placement differs from the assigned one.
     ClusterCount {
         assigned: i64,
         wanted: i64,
     },
-    /// The components of the workload, or their replicas, are others than those that are placed.
+    /// The components of the workload, or their replicas, differ from the placed ones.
     Components,
     /// None of the above: the clusters have changed.
     Clusters,
@@ -66,8 +66,8 @@ pub struct Eviction {
 }
 
 impl Cause {
-    /// The cause of a pass that was decided in this mode. `binding` is what `object` says, and
-    /// `requester` wrote the pending trigger.
+    /// Returns the cause of a pass that was decided in this mode. `binding` is the parsed `object`,
+    /// and `requester` wrote the pending trigger.
     pub fn of(
         object: &Object,
         request: &Request,
@@ -105,7 +105,7 @@ impl Cause {
         if has_other_components(request) { Cause::Components } else { Cause::Clusters }
     }
 
-    /// One word, for the log.
+    /// Returns one word for the log.
     pub fn word(&self) -> &'static str {
         match self {
             Cause::Requested(_) | Cause::Trigger(_) => "trigger",
@@ -123,7 +123,7 @@ impl Cause {
     }
 }
 
-/// Whether the targets hold other components than are wanted.
+/// Returns whether the components of the targets differ from the desired ones.
 fn has_other_components(request: &Request) -> bool {
     let wanted = |part: &TargetComponent| {
         request.components.iter().any(|known| known.name == part.name && known.replicas == part.replicas)
@@ -135,9 +135,11 @@ fn has_other_components(request: &Request) -> bool {
     request.targets.iter().any(differs)
 }
 
-/// The deleted clusters that the binding is on, or has left since it was last placed (T3).
+/// Returns the deleted clusters that are targets of the binding, or that it has left since it was
+/// last placed (T3).
 ///
-/// Where another program takes the targets away, nothing but the reports of the cluster is left.
+/// If another program removes the targets, the reports of the cluster are the only remaining
+/// source.
 fn lost_clusters(request: &Request, binding: &AnyBinding, fleet: &ClusterSet) -> Vec<String> {
     let present = TargetIndex::new(&request.targets);
     let is_target = |name: &str| present.find(name).is_some();
@@ -155,7 +157,7 @@ fn lost_clusters(request: &Request, binding: &AnyBinding, fleet: &ClusterSet) ->
     lost
 }
 
-/// `because of WorkloadRebalancer after-outage`
+/// Formats the cause as `because of WorkloadRebalancer after-outage`.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -200,7 +202,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// `WorkloadRebalancer after-outage`, `Rebalance shop/home`
+/// Formats a reference as `WorkloadRebalancer after-outage` or `Rebalance shop/home`.
 fn title(of: &ObjectReference) -> String {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let namespace = text(&of.namespace);
@@ -208,7 +210,7 @@ fn title(of: &ObjectReference) -> String {
     format!("{} {namespace}{slash}{}", text(&of.kind), text(&of.name))
 }
 
-/// The difference between two lists of targets. `None`: they are the same.
+/// Returns the difference between two lists of targets, or `None` if they are equal.
 pub fn difference(from: &[Target], to: &[Target]) -> Option<TargetDiff> {
     TargetDiff::between(replicas(from), replicas(to))
 }
@@ -217,12 +219,14 @@ fn replicas(targets: &[Target]) -> impl Iterator<Item = (&str, i32)> + Clone {
     targets.iter().map(|target| (&*target.name, target.replicas))
 }
 
-/// The edit that records a change of targets with its cause (NG4). `None`: nothing changes.
+/// Returns the edit that records a change of targets with its cause (NG4), or `None` if nothing
+/// changes.
 pub fn record(binding: &AnyBinding, to: &[Target], cause: &Cause, now: Time) -> Option<Edit> {
     Some(Edit::set(&["metadata", "annotations", LAST_CHANGE], recorded(binding, replicas(to), cause, now)?))
 }
 
-/// The value of the annotation that records a change to these targets. `None`: nothing changes.
+/// Returns the value of the annotation that records a change to these targets, or `None` if nothing
+/// changes.
 pub fn recorded<'s>(
     binding: &AnyBinding,
     to: impl Iterator<Item = (&'s str, i32)> + Clone,
@@ -233,7 +237,7 @@ pub fn recorded<'s>(
     Some(LastChange::text(&binding.metadata.annotations, now, to, &sentence(&diff, cause)))
 }
 
-/// The sentence of the event: `2 replicas moved: member1 0 to 2, member2 4 to 2, because of
+/// Formats the message of the event: `2 replicas moved: member1 0 to 2, member2 4 to 2, because of
 /// WorkloadRebalancer after-outage.`
 pub fn sentence(diff: &TargetDiff, cause: &Cause) -> String {
     format!("{diff}, {cause}.")

@@ -17,42 +17,42 @@ pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada
 #[derive(Default)]
 pub struct ClusterCache {
     pub fleet: ClusterSet,
-    /// The taints of the clusters that have NoExecute taints. The set of clusters does not know
-    /// when a taint was added.
+    /// The taints of the clusters that have NoExecute taints. `ClusterSet` does not contain the
+    /// time at which a taint was added.
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
-    /// The clusters that say that they are not Ready. One that says nothing is not among them.
+    /// The clusters with a false Ready condition. A cluster without the condition is not included.
     pub unready: Arc<BTreeSet<Arc<str>>>,
     pub summaries: OrdMap<Arc<str>, Summary>,
     known: SeenRevisions,
 }
 
-/// The amounts that a cluster's summary counts as taken, sorted by name.
+/// Amounts that a cluster's summary counts as allocated, sorted by resource name.
 pub type Allocated = Arc<[(Box<str>, Quantity)]>;
 
-/// What a cluster's summary says.
+/// The resource summary of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     pub allocated: Allocated,
-    /// The version of the cluster that says so. Reports in later versions of bindings may be newer
-    /// than the summary.
+    /// The version of the Cluster object. Later versions of bindings may contain newer reports than
+    /// the summary.
     pub revision: Revision,
 }
 
 impl Summary {
-    /// The pods that are counted.
+    /// Returns the number of allocated pods.
     pub fn pods(&self) -> i64 {
         let pods = self.allocated.iter().find(|(name, _)| **name == *"pods");
         pods.map_or(0, |(_, amount)| amount.units()).max(0)
     }
 }
 
-/// The revision at which each cluster of one family was read.
+/// The revision at which each cluster of one API family was read.
 #[derive(Default)]
 pub struct SeenRevisions(BTreeMap<Arc<str>, Revision>);
 
 impl SeenRevisions {
-    /// Brings this to the state of a view. Returns the clusters that changed, and the names of
-    /// those that are gone.
+    /// Updates this to the state of a view. Returns the clusters that changed, and the names of the
+    /// deleted ones.
     pub fn sync<'a>(&mut self, view: &'a View, clusters: GroupResource) -> (Vec<&'a Arc<Object>>, Vec<Arc<str>>) {
         let mut changed = Vec::new();
         let mut gone = Vec::new();
@@ -78,15 +78,15 @@ impl SeenRevisions {
 }
 
 impl ClusterCache {
-    /// Brings the set to the state of a view. This costs little where no cluster has changed.
-    /// Returns the names of those that have changed.
+    /// Updates the set to the state of a view, and returns the names of the changed clusters. Cheap
+    /// if no cluster has changed.
     pub fn sync(&mut self, view: &View) -> BTreeSet<Arc<str>> {
         let (changed, gone) = self.known.sync(view, CLUSTERS);
         let names = changed.iter().map(|object| &object.key.name).chain(&gone).cloned().collect();
         for object in changed {
             match object.typed::<Cluster>() {
                 Ok(cluster) => self.take_in(&object.key.name, &cluster, object.revision),
-                // The last readable state stays in use.
+                // The last valid state stays in use.
                 Err(error) => tracing::warn!(%error, "cannot be read as a Cluster"),
             }
         }

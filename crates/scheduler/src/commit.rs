@@ -1,9 +1,9 @@
 //! Turns a decision into one write of the object: result, trigger and status.
 //!
-//! The fields are those that Karmada's scheduler writes: `spec.clusters`, the applied placement,
-//! the condition, the observed generation and affinity group, and the time. So clients made for
-//! Karmada can read them. But there is one write where Karmada makes three, so a crash cannot leave
-//! the result of one pass with the status of another.
+//! The fields are the ones of Karmada's scheduler: `spec.clusters`, the applied placement, the
+//! condition, the observed generation and affinity group, and the time. Clients made for Karmada
+//! can read them. Karmada writes them in three requests; one write ensures that a crash cannot
+//! combine the result of one pass with the status of another.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ use ballast_engine::karmada::{
 };
 use ballast_k8s::{Edit, EditValue, Time};
 
-/// Remembers the deleted clusters that a binding leaves without another place (T3).
+/// Records the deleted clusters that a binding leaves without a replacement (T3).
 pub fn left_clusters(binding: &AnyBinding, decision: &Decision, fleet: &ClusterSet, now: Time) -> Option<Edit> {
     let targets = decision.targets().filter(|_| !decision.is_success())?;
     let after = TargetIndex::new(targets);
@@ -33,7 +33,7 @@ pub fn left_clusters(binding: &AnyBinding, decision: &Decision, fleet: &ClusterS
     Some(Edit::set(&["metadata", "annotations", LEFT_CLUSTERS], left.text()))
 }
 
-/// The changes that a decision makes to the binding at `moment`; empty where nothing changes.
+/// Returns the edits that apply a decision to the binding at `moment`; empty if nothing changes.
 /// `placement` is the stored text of `spec.placement`. `is_requested`: an event made the binding
 /// dirty.
 pub fn edits(
@@ -54,7 +54,7 @@ pub fn edits(
             let value = (!clusters.is_empty()).then(|| written(&clusters));
             edits.push(Edit::to(&["spec", "clusters"], value));
         }
-        // The binding no longer leaves a cluster that it is placed on again.
+        // The binding no longer leaves a cluster that is a target again.
         let tasks = spec.graceful_eviction_tasks.iter();
         let left: Vec<_> =
             tasks.filter(|task| targets.iter().all(|target| task.from_cluster != *target.name)).collect();
@@ -86,7 +86,7 @@ pub fn edits(
         edits.push(Edit::remove(&["metadata", "annotations", LEFT_CLUSTERS]));
     }
     if decision.observes_generation() {
-        // A write that changes the spec makes a new generation.
+        // A write that changes the spec increments the generation.
         let observed = generation + i64::from(changes_spec);
         if status.scheduler_observed_generation != Some(observed) {
             edits.push(Edit::set(&["status", "schedulerObservedGeneration"], observed));
@@ -98,7 +98,7 @@ pub fn edits(
     }
     let served = trigger.served(now);
     // A pass after an event writes its time even if it changes nothing else (BK9). Duplicated
-    // bindings are decided at every chance, so otherwise a restart would rewrite them all.
+    // bindings are decided in every pass, so a restart would otherwise rewrite them all.
     let is_worth_it = !edits.is_empty() || decision.mode == Mode::Fresh || is_requested;
     let is_timed = is_half_written || (decision.is_success() && is_worth_it);
     if is_timed && status.last_scheduled_time != Some(served) {
@@ -110,8 +110,9 @@ pub fn edits(
     edits
 }
 
-/// Notes when replicas came to the clusters where this pass brings none, and what else is there
-/// where it does: see `ArrivalNotes`. `None`: it stands there.
+/// Records the arrival time of replicas on clusters where this pass adds none, and the number of
+/// foreign pods on clusters where it does; see `ArrivalNotes`. `None`: the annotation is up to
+/// date.
 fn arrivals(binding: &AnyBinding, targets: &[Target], served: Time, moment: Moment<'_>) -> Option<Edit> {
     let AnyBinding { metadata, spec, status } = binding;
     if !moment.room.is_kept() {
@@ -131,7 +132,7 @@ fn arrivals(binding: &AnyBinding, targets: &[Target], served: Time, moment: Mome
     for target in targets {
         let was = spec.clusters.iter().find(|was| was.name == *target.name);
         let was = was.map(|was| was.replicas.unwrap_or_default());
-        // What comes back before it has left was there all the time.
+        // Replicas of a withdrawn eviction were on the cluster all the time.
         let left = spec.graceful_eviction_tasks.iter().find(|task| task.from_cluster == *target.name);
         let had = was.max(left.and_then(|task| task.replicas));
         let has_grown = had.is_none_or(|had| had < target.replicas);
@@ -142,7 +143,7 @@ fn arrivals(binding: &AnyBinding, targets: &[Target], served: Time, moment: Mome
         };
         after.note(&target.name, arrival);
     }
-    // What is being evicted may stay after all.
+    // The eviction may still be withdrawn.
     for task in &spec.graceful_eviction_tasks {
         if targets.iter().all(|target| *target.name != task.from_cluster) {
             after.note(&task.from_cluster, stays(&task.from_cluster, known.on(&task.from_cluster)));
@@ -151,16 +152,16 @@ fn arrivals(binding: &AnyBinding, targets: &[Target], served: Time, moment: Mome
     (after != known).then(|| Edit::to(&["metadata", "annotations", ARRIVALS], after.text().map(Value::from)))
 }
 
-/// The changes for a binding whose placement was refused: only the condition changes, and says why
-/// (QU4, AD13). Empty if it says so already.
+/// Returns the edits for a refused placement, which set the condition and its reason (QU4, AD13).
+/// Empty if the condition is already up to date.
 pub fn refusal(binding: &AnyBinding, reason: &str, message: &str, now: Time) -> Vec<Edit> {
     let told = engine::ScheduledCondition { status: false, reason, message };
     let conditions = with_condition(&binding.status.conditions, "Scheduled", told, now);
     conditions.map(|conditions| Edit::set(&["status", "conditions"], written(&conditions))).into_iter().collect()
 }
 
-/// The conditions to write, if any: those of the pass, and FullyApplied, which follows from the
-/// clusters' reports and the new targets.
+/// Returns the conditions to write, if any: the pass's conditions, and FullyApplied, which follows
+/// from the clusters' reports and the new targets.
 fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>, now: Time) -> Option<Value> {
     let (spec, status) = (&binding.spec, &binding.status);
     if status.aggregated_status.is_empty() || (edits.is_empty() && conditions.is_none()) {
@@ -177,8 +178,8 @@ fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>
     (conditions.is_some() || told != written(&status.conditions)).then_some(told)
 }
 
-/// Differs from Karmada (D19): a binding that could not be placed, and then was scaled to what is
-/// there, no longer says that it cannot be placed.
+/// Returns the condition of a binding that failed and was then scaled to its assigned replicas: it
+/// no longer reports a failure. Differs from Karmada (D19).
 fn settled(
     decision: &Decision,
     conditions: &[Condition],
@@ -189,15 +190,16 @@ fn settled(
     is_settled.then_some(engine::ScheduledCondition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
 }
 
-/// Whether a pass has written its result and not its status. Beside a Karmada these are two writes,
-/// and the second may be lost (BS4). Only a result writes the annotation of the applied placement.
+/// Returns whether a pass has written its result and not its status. Attached to Karmada these are
+/// two writes, and the second may be lost (BS4). Only a result sets the applied-placement
+/// annotation.
 fn lacks_status(binding: &AnyBinding) -> bool {
     let AnyBinding { metadata, spec, status, .. } = binding;
     let is_told = status.last_scheduled_time.is_some() || status.conditions.iter().any(|it| it.type_ == "Scheduled");
     !is_told && !spec.clusters.is_empty() && metadata.annotations.contains_key(APPLIED_PLACEMENT)
 }
 
-/// A target in the form of `spec.clusters`.
+/// Converts a target to the form of `spec.clusters`.
 pub fn target_cluster(target: &Target) -> TargetCluster {
     let component =
         |part: &engine::TargetComponent| TargetComponent { name: part.name.to_string(), replicas: part.replicas };
@@ -208,8 +210,8 @@ pub fn target_cluster(target: &Target) -> TargetCluster {
     }
 }
 
-/// The conditions with this one set. As in Kubernetes, its time changes only with its status (R72).
-/// `None`: it is set already.
+/// Returns the conditions with this one set, or `None` if it is up to date. As in Kubernetes, its
+/// transition time changes only with its status (R72).
 fn with_condition(
     conditions: &[Condition],
     kind: &str,

@@ -1,6 +1,6 @@
-//! Whether a change of a binding needs a pass. Pure.
+//! Predicates for whether a change of a binding needs a pass. Pure.
 //!
-//! Only what a decision reads counts: the spec (by its generation), the labels that name its
+//! Only the input of a decision counts: the spec (by its generation), the labels that name its
 //! policy, and its pending pass, which may change without a new trigger timestamp. A change of the
 //! status, which is the most frequent change of a binding, does not count.
 
@@ -8,7 +8,8 @@ use ballast_api::karmada::work::v1alpha2::{IS_MOVING, IS_PENDING, PartialBinding
 use ballast_engine::karmada::{Component, Placement, Request, Requirements, Shared, Target};
 use ballast_k8s::Object;
 
-/// Whether the change from `before` (`None`: it was created) to `after` may change the decision.
+/// Returns whether the change from `before` (`None`: it was created) to `after` may change the
+/// decision.
 pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
     match before {
         _ if after.deleting => false,
@@ -21,21 +22,21 @@ pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
     }
 }
 
-/// Whether a trigger was accepted in between.
+/// Returns whether a trigger was accepted between the two versions.
 fn has_new_pending_pass(before: &Object, after: &Object) -> bool {
     let pending_pass = |object: &Object| PartialBinding::of(&object.text.content()).ok()?.pending_pass();
-    // Most bindings have no pending pass, and need not be read.
+    // Most bindings have no pending pass, and need no parsing.
     after.has(&IS_PENDING) && pending_pass(after).is_some_and(|revision| pending_pass(before) != Some(revision))
 }
 
-/// Whether a rebalance has ended its move of the binding. The rebalance may leave more replicas
-/// than the binding wants, and only the annotation shows the end.
+/// Returns whether a rebalance has ended its move of the binding. The rebalance may leave more
+/// replicas than desired, and only the annotation shows the end.
 pub fn is_let_go(before: Option<&Object>, after: &Object) -> bool {
     before.is_some_and(|before| before.has(&IS_MOVING) && !after.has(&IS_MOVING))
 }
 
-/// `Request::is_settled`, for a binding that was read in part. `placement` is the
-/// binding's own.
+/// Returns `Request::is_settled` for a partially parsed binding. `placement` is the placement of
+/// the binding.
 pub fn is_settled(spec: &PartialSpec<'_>, placement: Option<&Shared<Placement>>) -> bool {
     let target = |target: &PartialTarget<'_>| Target {
         name: (&*target.name).into(),

@@ -1,6 +1,7 @@
-//! The events of a pass: one about the binding, and one about the object that it binds, in
-//! upstream's words (R73). Where two entries specify replicas for one cluster, a warning says which
-//! of them counts (C22). Where replicas move, one more about the binding says why (`cause`).
+//! The events of a pass: one about the binding and one about the object that it binds, in
+//! upstream's words (R73). If two entries specify replicas for one cluster, a warning names the
+//! effective one (C22). If replicas move, an additional event about the binding reports the reason
+//! (`cause`).
 
 use super::cause::REPLICAS_MOVED;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, RESOURCE_BINDINGS};
@@ -16,16 +17,16 @@ pub struct PassEvents {
     message: String,
     is_repeated: bool,
     warning: Option<String>,
-    /// Which replicas move, and why. Only the binding has this event.
+    /// The replicas that move, and the reason. Only the binding has this event.
     moved: Option<String>,
 }
 
 const OVERLAP_REASON: &str = "SpecifiedReplicasOverlap";
-/// The most clusters that a warning names. There may be thousands.
+/// Maximum number of clusters that a warning names. There may be thousands.
 const OVERLAPS_TOLD_MAX: usize = 3;
 
-/// The events for a decision. A pass that changed nothing has an event only if it failed again. A
-/// success has one only if `records_successes` is true.
+/// Returns the events of a decision. A pass that changed nothing has an event only if it failed
+/// again. A success has one only if `records_successes` is true.
 pub fn of(
     key: &Key,
     binding: AnyBinding,
@@ -55,7 +56,7 @@ pub fn of(
     })
 }
 
-/// The event for a placement that was refused.
+/// Returns the event of a placement that was refused.
 pub fn of_refusal(key: &Key, binding: AnyBinding, message: String, is_repeated: bool) -> PassEvents {
     PassEvents {
         subjects: binding.subjects(key),
@@ -69,7 +70,7 @@ pub fn of_refusal(key: &Key, binding: AnyBinding, message: String, is_repeated: 
 }
 
 impl PassEvents {
-    /// Adds a warning about clusters that several entries specify replicas for.
+    /// Adds a warning about clusters for which several entries specify replicas.
     pub fn warning_of(self, overlaps: &[Overlap]) -> PassEvents {
         let told = overlaps.iter().take(OVERLAPS_TOLD_MAX).map(|Overlap { cluster, entries }| {
             format!("cluster {cluster:?} is in entries {entries:?} of staticSpecifyList")
@@ -83,7 +84,7 @@ impl PassEvents {
         PassEvents { warning: (!overlaps.is_empty()).then_some(message), ..self }
     }
 
-    /// Adds which replicas move and why (BD11).
+    /// Adds the event about the replicas that move (BD11).
     pub fn of_move(self, moved: Option<String>) -> PassEvents {
         PassEvents { moved, ..self }
     }
@@ -102,7 +103,7 @@ impl PassEvents {
     }
 }
 
-/// `{member2:2, member1:1}`
+/// Formats targets as `{member2:2, member1:1}`.
 fn result(targets: &[Target]) -> String {
     let list: Vec<String> = targets.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
     format!("{{{}}}", list.join(", "))

@@ -10,8 +10,8 @@ use ballast_engine::webster::{self, Party};
 use ballast_k8s::{Edit, Key, Time};
 use ballast_watch::View;
 
-/// Returns the placement that a binding which is about to lose targets has to return to: the
-/// destination of the move that it is in, and else its targets.
+/// Returns the placement to which a binding that is about to lose targets has to return: the
+/// destination of its current move, if any, and otherwise its targets.
 pub fn former(binding: &AnyBinding, key: &Key, view: &View, now: Time) -> Home {
     let mark = MoveAnnotation::of(&binding.metadata.annotations);
     match mark.and_then(|mark| mark.destination(key, view)) {
@@ -20,7 +20,8 @@ pub fn former(binding: &AnyBinding, key: &Key, view: &View, now: Time) -> Home {
     }
 }
 
-/// Whether these targets are home, for the workload as it is now. Copies may be on more clusters.
+/// Returns whether these targets are the former placement, for the present number of replicas.
+/// Copies may be on additional clusters.
 pub fn is_home(home: &Home, request: &Request, targets: &[Target]) -> bool {
     if is_copied(request) {
         let there = TargetIndex::new(targets);
@@ -32,14 +33,14 @@ pub fn is_home(home: &Home, request: &Request, targets: &[Target]) -> bool {
     there == share_out(&home.targets, request)
 }
 
-/// Whether each cluster has the whole object.
+/// Returns whether each cluster has the whole object.
 fn is_copied(request: &Request) -> bool {
     !request.is_divisible() || !request.is_shared()
 }
 
-/// Divides the replicas of the workload in the proportion of `targets`. Where each cluster has all
-/// replicas, each still has all. Where spread constraints apply, each target keeps a replica if
-/// there are enough. A workload of no replicas has none on each.
+/// Divides the replicas of the workload in the proportion of `targets`. If each cluster has all
+/// replicas, each keeps all. With spread constraints, each target keeps a replica if there are
+/// enough. A workload scaled to zero has zero on each.
 pub fn share_out(targets: &[Share], request: &Request) -> Vec<Share> {
     let mut shares = targets.to_vec();
     let wanted = request.replicas.max(0);
@@ -76,7 +77,8 @@ pub fn share_out(targets: &[Share], request: &Request) -> Vec<Share> {
     shares
 }
 
-/// What a pass of the scheduler writes about home. `None`: nothing changes.
+/// Returns the edit of the former placement for a pass of the scheduler, or `None` if nothing
+/// changes.
 pub fn edit_of_pass(
     binding: &AnyBinding,
     request: &Request,
@@ -87,7 +89,7 @@ pub fn edit_of_pass(
     let known = Home::of(&binding.metadata.annotations);
     let has_one = binding.metadata.annotations.contains_key(HOME);
     let Some(targets) = decision.targets() else {
-        // An eviction that was called off brings a binding back without a decision.
+        // A withdrawn eviction restores a binding without a decision.
         let is_back = known.is_some_and(|home| is_home(&home, request, &request.targets));
         return (has_one && is_back).then(forgotten);
     };
@@ -106,15 +108,15 @@ pub fn edit_of_pass(
     Some(Edit::set(&["metadata", "annotations", HOME], home.text()?))
 }
 
-/// What a rebalance writes about home when it puts the binding on these targets. `is_new`: it
-/// decides the placement anew.
+/// Returns the edit of the former placement when a rebalance writes these targets. `is_new`: the
+/// rebalance decides a new placement.
 pub fn edit_of_move(binding: &AnyBinding, request: &Request, targets: &[Target], is_new: bool) -> Option<Edit> {
     let is_back = || Home::of(&binding.metadata.annotations).is_none_or(|home| is_home(&home, request, targets));
     (binding.metadata.annotations.contains_key(HOME) && (is_new || is_back())).then(forgotten)
 }
 
-/// What an undo writes about home when it puts the binding on these targets. `home`: the former
-/// placement of the binding before the move that is undone.
+/// Returns the edit of the former placement when an undo writes these targets. `home` is the former
+/// placement of the binding before the undone move.
 pub fn edit_of_undo(binding: &AnyBinding, home: &Home, request: &Request, targets: &[Target]) -> Option<Edit> {
     if is_home(home, request, targets) {
         return binding.metadata.annotations.contains_key(HOME).then(forgotten);
@@ -126,7 +128,7 @@ fn forgotten() -> Edit {
     Edit::remove(&["metadata", "annotations", HOME])
 }
 
-/// Whether evictions, or clusters that are gone, have taken targets off the binding.
+/// Returns whether evictions or deleted clusters have removed targets of the binding.
 fn loses_targets(binding: &AnyBinding, home: &Home, targets: &[Target], fleet: &ClusterSet) -> bool {
     let is_left = |share: &&Share| targets.iter().all(|target| *target.name != *share.name);
     let evicted: Vec<&str> = undecided_tasks(binding).map(|task| &*task.from_cluster).collect();
@@ -134,7 +136,7 @@ fn loses_targets(binding: &AnyBinding, home: &Home, targets: &[Target], fleet: &
     home.targets.iter().filter(is_left).any(|share| is_evicted(&share.name) || fleet.is_gone(&share.name))
 }
 
-/// Whether the decision takes a later affinity group than the one in use.
+/// Returns whether the decision uses a later affinity group than the current one.
 fn falls_back(request: &Request, decision: &Decision) -> bool {
     let Some(placement) = &request.placement else { return false };
     let position = |name: &str| placement.terms.iter().position(|term| *term.name == *name);

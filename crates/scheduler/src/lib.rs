@@ -1,5 +1,5 @@
-//! The shell around the engine: it decides which bindings get a pass, gives the engine its input,
-//! and writes the results.
+//! The shell around the engine: it selects the bindings that need a pass, collects the engine's
+//! input, and writes the results.
 //!
 //! ```text
 //!   events ──► dirty, binding_index ──► queue of dirty bindings
@@ -20,19 +20,19 @@
 //!
 //! *Invariant:* after every accepted trigger, a Fresh pass begins. A trigger makes its binding
 //! dirty. A success that was decided without the trigger conflicts when it is written. Only a
-//! success removes the trigger. And a start looks at every binding.
+//! success removes the trigger. After a start, every binding gets a pass.
 //!
-//! *Invariant:* a binding that is not dirty would be decided as before. So a change of a cluster is
-//! handled like a change of a binding: its event wakes the bindings that it can affect
-//! (`binding_index`), unless it is only a heartbeat. When a pass begins, the cluster cache is
-//! brought to the pass's view, which may be newer than the events seen so far.
+//! *Invariant:* a binding that is not dirty would get the same decision again. Therefore a change
+//! of a cluster is handled like a change of a binding: its event wakes the bindings that it can
+//! affect (`binding_index`), unless it is only a heartbeat. When a pass begins, the cluster cache
+//! is brought to the pass's view, which may be newer than the events seen so far.
 //!
-//! A promise ends by the clock, too, without an event. The loop wakes at the first such end while
+//! Reservations also expire by time, without an event. The loop wakes at the next expiry while
 //! bindings wait (`Work::on_time`).
 //!
-//! A binding that a quota refuses says so in its condition, and waits until the quota has more
-//! capacity (`refused`). A placement that a webhook matches is checked beside the passes, so that a
-//! slow webhook delays no other binding (`pass_committer`).
+//! A binding that a quota refuses reports the refusal in its condition, and waits until the quota
+//! has more capacity (`refused`). A placement that a webhook matches is checked outside the passes,
+//! so that a slow webhook delays no other binding (`pass_committer`).
 //!
 //! `planning` decides without writing: for reviews and rebalances, and for the count of displaced
 //! workloads.
@@ -41,13 +41,13 @@
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! What both families use:
+//! Shared by both API families:
 //! - `cause`: why replicas move, as a sentence
 //! - `convert`: turns API objects into the engine's types
 //! - `cluster_cache`: the clusters that passes decide on
-//! - `reservations`: the room that is left of them
+//! - `reservations`: the capacity of clusters that is left
 //!
-//! - `asking`: asks the estimators in member clusters
+//! - `asking`: queries the estimators in member clusters
 //!
 //! The Karmada family:
 //! - `move_annotation`: the annotation of a binding that a rebalance is moving
@@ -56,7 +56,7 @@
 //! - `dirty`: whether a change of a binding needs a pass
 //! - `events`: the Kubernetes events of a pass
 //! - `binding_index`: the bindings that a changed cluster can affect
-//! - `together`: where several triggered bindings come to rest
+//! - `together`: a joint decision for several triggered bindings
 //! - `pass`: decides many bindings from one view
 //! - `refused`: placements that a quota or a webhook refuses
 //! - `approved`: placements that admission checks have approved
@@ -65,7 +65,7 @@
 //! - `descheduler`: rescues replicas that a cluster cannot schedule
 //! - `fleet_metrics`: counts workloads, replicas and displaced workloads
 //!
-//! The Fleet family:
+//! The KubeFleet family:
 //! - `fleet`: its scheduler
 
 mod approved;
@@ -121,14 +121,14 @@ use ballast_worker::{BatchOutcome, Queue, Work};
 /// Users wait for placements, so the scheduler has a shorter debounce than other workers.
 const REST: Duration = Duration::from_millis(3);
 
-/// Bindings decided from one view and committed in one batch. There are enough of them to make a
-/// durable write cheap for each, and so few that a pass takes milliseconds and a conflict costs
+/// Maximum number of bindings decided from one view and committed in one batch. Large enough to
+/// amortize a durable write, and small enough that a pass takes milliseconds and a conflict costs
 /// little.
 const BINDINGS_PER_PASS_MAX: usize = 1_000;
 
-/// Comparisons of affinity terms with clusters, and conditions of a placement, that take about as
-/// long as the decision of a usual binding. A binding with more of them counts as several, so that
-/// a pass takes a part of a second whatever its placements are.
+/// The number of term checks (affinity terms times clusters) that take about as long as the
+/// decision of a usual binding. A binding with more checks or conditions counts as several, so that
+/// a pass takes a fraction of a second for any placements.
 const TERM_CHECKS_PER_WEIGHT: usize = 500;
 const CONDITIONS_PER_WEIGHT: usize = 100;
 
@@ -140,9 +140,9 @@ pub struct Scheduler {
     clusters: ClusterCache,
     index: BindingIndex,
     workloads: Workloads,
-    /// The workload groups of each binding, as they were when it was last indexed.
+    /// The workload groups of each binding when it was last indexed.
     groups: HashMap<Key, WorkloadGroups>,
-    /// Queued bindings that no event made dirty: those that existed at the start.
+    /// Queued bindings that no event made dirty, because they existed at the start.
     initial: HashSet<Key>,
     approved: Arc<ApprovedBatch>,
     /// `None`: nothing is reserved.
@@ -150,7 +150,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Events are recorded under the scheduler's name, as upstream's are.
+    /// Creates the scheduler. Events are recorded under the scheduler's name, as upstream's are.
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, recorder: &Recorder) -> Scheduler {
         let keeper = profile.reserves.then(|| Keeper::of(client.cache(), &profile));
         Scheduler {
@@ -168,7 +168,7 @@ impl Scheduler {
         }
     }
 
-    /// Updates the indexes with a binding: where it may be placed, and where it is. Queues nothing.
+    /// Updates the indexes with the placement and the targets of a binding. Queues nothing.
     fn note(&mut self, object: &Object, spec: &PartialSpec<'_>) {
         self.index.upsert(&object.key, spec);
         let Key { namespace, name, .. } = &object.key;
@@ -209,8 +209,8 @@ impl Scheduler {
         });
     }
 
-    /// Wakes the unschedulable bindings that can use room which bindings have left, or which was
-    /// promised until now: no change of a cluster tells of it.
+    /// Wakes the unschedulable bindings that can use capacity that other bindings have released, or
+    /// that an expired reservation has freed. No cluster event reports either.
     fn notice_room(&self, queue: &mut Queue) {
         let Some(keeper) = self.keeper.as_ref().filter(|_| queue.waiting() > 0) else { return };
         for name in keeper.grown(self.client.cache(), self.clock.now()) {
@@ -249,12 +249,13 @@ fn notice_quota(event: &Event, queue: &mut Queue) {
     }
 }
 
-/// Empty where the binding cannot be read: the pass that decides it says what is wrong with it.
+/// Parses the indexed part of a binding; empty if it is invalid. The pass that decides the binding
+/// reports the error.
 fn partial(content: &[u8]) -> PartialSpec<'_> {
     PartialBinding::of(content).map(|binding| binding.spec).unwrap_or_default()
 }
 
-/// `None` for a cluster that cannot be read, which `ClusterCache` reports.
+/// Converts a Cluster object. `None` if it is invalid, which `ClusterCache` reports.
 fn converted(object: &Object) -> Option<engine::Cluster> {
     Some(convert::karmada::cluster(&*object.typed::<Cluster>().ok()?).0)
 }
@@ -301,7 +302,7 @@ impl Work for Scheduler {
         if dirty::is_dirtied(event.previous.as_deref(), object) {
             self.initial.remove(&object.key);
             let is_same = event.is_alike(differ_in_trigger);
-            // Most writes of passes are such changes, and need not be read.
+            // Most writes of passes are such changes; they need no parsing.
             if is_same && queue.mark_overtaken(&object.key, event.revision) {
                 return;
             }
@@ -313,7 +314,7 @@ impl Work for Scheduler {
                 binding.spec.scheduler_name() != &*self.profile.scheduler_name && binding.pending_pass().is_none()
             });
             let spec = binding.map(|binding| binding.spec).unwrap_or_default();
-            // A trigger alone changes no target, so the indexes stay true.
+            // A trigger alone changes no target, so the indexes stay valid.
             if !is_same {
                 self.note(object, &spec);
                 self.wake_group_members(&object.key, queue);
@@ -327,7 +328,7 @@ impl Work for Scheduler {
     }
 
     fn on_time(&mut self, queue: &mut Queue) -> Option<i64> {
-        // Before the end is asked for: what has ended by now is noticed, too.
+        // Must precede `next_end`, so that reservations that have expired by now are noticed, too.
         self.notice_room(queue);
         let keeper = self.keeper.as_ref().filter(|_| queue.waiting() > 0)?;
         let end = keeper.next_end(self.clock.now())?;
@@ -343,7 +344,7 @@ impl Work for Scheduler {
         self.clusters.sync(&view);
         let initial = keys.iter().filter_map(|key| self.initial.take(key)).collect();
         if self.initial.is_empty() {
-            // Gives the memory back: at the start, all bindings were in the set.
+            // Frees memory: at the start, all bindings were in the set.
             self.initial = HashSet::new();
         }
         let pass = Pass {
@@ -382,13 +383,14 @@ impl Work for Scheduler {
             + price.conditions / CONDITIONS_PER_WEIGHT
     }
 
-    /// Users choose the priority of their bindings, and how often they trigger them.
+    /// Users control the priority of their bindings and the rate of their triggers, so the queue
+    /// must be fair.
     fn takes_turns(&self) -> bool {
         true
     }
 
-    /// The next pass is decided while one commits, unless there are workload groups: then a pass
-    /// must know the result of the one before it.
+    /// Allows two passes, so that one is decided while the other commits. With workload groups, a
+    /// pass depends on the result of the previous pass, so only one runs.
     fn concurrency(&self) -> usize {
         if self.groups.is_empty() { 2 } else { 1 }
     }

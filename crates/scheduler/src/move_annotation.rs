@@ -21,7 +21,7 @@ use ballast_watch::View;
 pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
 pub const CLUSTER_MOVES: GroupResource = GroupResource::new("clustermoves.ballast.dev");
 
-/// What the annotation says.
+/// The content of the annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveAnnotation {
     /// The rebalance: `clusterrebalances/<name>` or `rebalances/<namespace>/<name>`.
@@ -29,13 +29,13 @@ pub struct MoveAnnotation {
     /// The name of the Move.
     #[serde(rename = "move")]
     pub name: String,
-    /// The replicas of the workload when the move began, those of components included.
+    /// The replicas of the workload when the move began, including replicas of components.
     pub replicas: i64,
     /// The targets that the rebalance wrote last.
     pub at: Vec<(String, i64)>,
 }
 
-/// The part of a Move that is read.
+/// The fields of a Move that the scheduler reads.
 #[derive(Deserialize)]
 struct PartialMove {
     #[serde(default)]
@@ -55,7 +55,7 @@ struct PartialMoveStatus {
     phase: Option<MovePhase>,
 }
 
-/// Why a move stops.
+/// The reason why a move stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// A trigger is pending.
@@ -65,40 +65,41 @@ pub enum Disturbance {
         from: i64,
         to: i64,
     },
-    /// The cluster of a target is gone or is being deleted.
+    /// The cluster of a target has been deleted or is being deleted.
     ClusterLost(String),
     /// The binding was evicted from this cluster.
     Evicted(String),
-    /// The placement does not select this cluster any more, where replicas arrive.
+    /// The placement no longer selects this cluster, which receives replicas.
     Unselected(String),
     /// Another writer changed the targets.
     TargetsChanged,
 }
 
 impl MoveAnnotation {
-    /// `None`: the binding is in no move. An annotation that cannot be read names no targets, so
-    /// every target is a disturbance.
+    /// Parses the annotation, or returns `None` if there is none. An invalid annotation names no
+    /// targets, so every target is a disturbance.
     pub fn of(annotations: &Pairs<String>) -> Option<MoveAnnotation> {
         annotations.get(MOVE).map(|text| serde_json::from_str(text).unwrap_or_default())
     }
 
-    /// The annotation of a stored binding.
+    /// Parses the annotation of a stored binding.
     pub fn on(binding: &Object) -> Option<MoveAnnotation> {
         MoveAnnotation::of(&PartialBinding::of(&binding.text.content()).ok()?.annotations().into_iter().collect())
     }
 
-    /// The value of the annotation.
+    /// Returns the value of the annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("texts and numbers can be written")
     }
 
-    /// Whether the Move that the annotation names is in phase Moving. If not, the annotation is
-    /// stale: its rebalance was in another log, or could not remove it.
+    /// Returns whether the Move that the annotation names is in phase Moving. Otherwise the
+    /// annotation is stale: its rebalance was in another log, or could not remove it.
     pub fn is_carried_on(&self, binding: &Key, view: &View) -> bool {
         self.carried_on(binding, view).is_some()
     }
 
-    /// Where the move goes, by name. `None`: it is not carried on.
+    /// Returns the destination of the move, sorted by name, or `None` if the move is not in
+    /// progress.
     pub fn destination(&self, binding: &Key, view: &View) -> Option<Vec<Share>> {
         let mut to = self.carried_on(binding, view)?.spec.to;
         to.sort_unstable();
@@ -114,13 +115,13 @@ impl MoveAnnotation {
         (read.status.phase == Some(MovePhase::Moving)).then_some(read)
     }
 
-    /// The replicas of a workload as the annotation counts them.
+    /// Returns the replicas of a workload, counted as in the annotation.
     pub fn replicas_of(request: &Request) -> i64 {
         let components = request.components.iter().map(|component| i64::from(component.replicas));
         i64::from(request.replicas) + components.sum::<i64>()
     }
 
-    /// Targets as the annotation lists them: by name.
+    /// Returns targets in the form of the annotation, sorted by name.
     pub fn listed(targets: &[Target]) -> Vec<(String, i64)> {
         let mut listed: Vec<(String, i64)> =
             targets.iter().map(|target| (target.name.to_string(), i64::from(target.replicas))).collect();
@@ -128,7 +129,7 @@ impl MoveAnnotation {
         listed
     }
 
-    /// What stops the move. `None`: the binding is as the rebalance left it.
+    /// Returns the reason to stop the move, or `None` if the binding is as the rebalance left it.
     pub fn disturbance(&self, request: &Request, fleet: &ClusterSet, profile: &Profile) -> Option<Disturbance> {
         if request.is_triggered(profile) {
             return Some(Disturbance::Triggered);
@@ -197,7 +198,7 @@ mod tests {
         ClusterSet::new(["member1", "member2"].map(named))
     }
 
-    /// Four replicas that surge to five.
+    /// Returns four replicas that surge to five.
     fn moving() -> (MoveAnnotation, Request) {
         let targets = vec![target("member1", 4), target("member2", 1)];
         let at = MoveAnnotation::listed(&targets);
@@ -213,7 +214,7 @@ mod tests {
     fn a_binding_is_left_alone_as_long_as_it_is_as_the_rebalance_left_it() {
         let (mark, request) = moving();
         assert_eq!(seen(&mark, &request), None);
-        // What it was evicted from before does not matter.
+        // Earlier evictions do not matter.
         assert_eq!(seen(&mark, &Request { evicting: vec!["member9".into()], ..request }), None);
     }
 

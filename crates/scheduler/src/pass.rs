@@ -1,7 +1,7 @@
 //! A pass: one view, many bindings, a decision for each, and at most one change for each.
 //!
-//! *Invariant:* clusters, groups and bindings come from one view. So a pass that serves a trigger
-//! knows everything that was written before the trigger was accepted.
+//! *Invariant:* clusters, groups and bindings come from one view. Therefore a pass that serves a
+//! trigger has read everything that was written before the trigger was accepted.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -26,16 +26,17 @@ use ballast_watch::{Cache, View};
 use ballast_worker::events::{TriggerResult, TriggerTracker};
 use ballast_worker::{Next, run_blocking};
 
-/// Everything that decisions are made from.
+/// The input of a pass.
 #[derive(Clone)]
 pub struct Pass {
     pub view: Arc<View>,
     pub fleet: ClusterSet,
-    /// Who holds what the clusters do not have left.
+    /// The capacity that is reserved on the clusters, with its holders.
     pub room: Room,
-    /// Decisions take their turn here, and note what they give away. `None`: nothing is reserved.
+    /// The keeper that serializes decisions and records their reservations. `None`: nothing is
+    /// reserved.
     pub keeper: Option<Arc<Keeper>>,
-    /// The estimators that are asked, what this pass has asked, and the answers.
+    /// The estimators, the queries of this pass, and the responses.
     pub estimators: Option<Estimators>,
     pub asked: Arc<ToAsk>,
     pub answers: Answers,
@@ -44,7 +45,7 @@ pub struct Pass {
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     pub profile: Arc<Profile>,
     pub now: Time,
-    /// Whether successes are recorded as events: the queue of events has room.
+    /// Whether successes are recorded as events: the event queue has capacity left.
     pub records_successes: bool,
     pub triggers: TriggerTracker,
     /// The bindings that no event made dirty.
@@ -57,24 +58,24 @@ pub struct PassResult {
     pub key: Key,
     /// The revision of the binding that was decided; `None` if the binding is gone.
     pub revision: Option<Revision>,
-    /// What to write, and the version it is based on. `None`: nothing changes.
+    /// The edits to write, and the version they are based on. `None`: nothing changes.
     pub change: Option<(Arc<Object>, Vec<Edit>)>,
     pub next: Next,
     /// The events to record once the change is written.
     pub events: Option<PassEvents>,
-    /// How long the trigger that this pass serves has waited.
+    /// Seconds that the trigger which this pass serves has waited.
     pub waited_seconds: Option<i64>,
-    /// The result for the requester of the trigger, with the trigger's pending pass.
+    /// The pending pass of the trigger, and the result for its requester.
     pub trigger_result: Option<(Option<Revision>, TriggerResult)>,
-    /// What the metrics count when the result is written: `scheduled` or `unschedulable`. A result
-    /// that is not written does not count. `None`: nothing was decided.
+    /// The label under which the metrics count the result once it is written: `scheduled` or
+    /// `unschedulable`. `None`: nothing was decided.
     pub metric: Option<&'static str>,
-    /// The room that the decision gives away, until its outcome is known.
+    /// The capacity that the decision reserves until its outcome is known.
     pub claim: Option<Claim>,
 }
 
 impl PassResult {
-    /// For a binding that is gone or cannot be read: all its triggers end with this result.
+    /// Returns the result for a binding that is deleted or invalid: all its triggers end with it.
     fn left_alone(key: Key, revision: Option<Revision>, next: Next) -> PassResult {
         let trigger_result = Some((Some(Revision(i64::MAX)), TriggerResult::LeftAlone));
         let (change, events, waited_seconds, metric, claim) = (None, None, None, None, None);
@@ -83,8 +84,8 @@ impl PassResult {
 }
 
 impl Pass {
-    /// The same after the estimators were asked about these bindings. Call it before the turn to
-    /// decide, because it waits for them.
+    /// Queries the estimators for these bindings and returns the pass with the queries. Waits for
+    /// the responses, so it must be called before the turn to decide is taken.
     pub async fn asked(self, cache: &Cache, keys: &[Key]) -> Pass {
         let Some(estimators) = self.estimators.clone() else { return self };
         let (cache, keys, pass) = (cache.clone(), keys.to_vec(), self.clone());
@@ -113,8 +114,8 @@ impl Pass {
         asking::to_ask(&pass, &list, &self.view, estimators)
     }
 
-    /// The same over the newest view, with the room that is left in it. Call it with the turn to
-    /// decide.
+    /// Returns the pass over the newest view and its free capacity. Must be called while holding
+    /// the turn to decide.
     #[must_use]
     pub fn renewed(self, cache: &Cache) -> Pass {
         let answers = match &self.estimators {
@@ -128,14 +129,14 @@ impl Pass {
         Pass { view, no_execute, fleet: left, room, answers, ..self }
     }
 
-    /// One result for each key, in their order.
+    /// Decides the bindings. Returns one result for each key, in the same order.
     pub fn run(&self, keys: Vec<Key>) -> Vec<PassResult> {
         let pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
         let mut pass = pass.with_answers(self.answers.clone());
         let objects = keys.iter().map(|key| self.view.get(key).filter(|object| !object.deleting));
         let objects: Vec<_> = objects.collect();
         let contents: Vec<_> = objects.iter().map(|object| object.map(|object| object.text.content())).collect();
-        // Each binding is read once, for the sketch and for its decision.
+        // Each binding is parsed once, for the sketch and for its decision.
         let read = |content| self.read(content);
         let mut bindings: Vec<_> = contents.iter().map(|content| content.as_deref().map(read)).collect();
         let sketched = self.sketch(&mut bindings);
@@ -160,11 +161,11 @@ impl Pass {
         Ok(read)
     }
 
-    /// Where the triggered workloads among these would come to rest, if there are several.
+    /// Decides the triggered workloads among the bindings jointly, if there are several.
     ///
-    /// Differs from Karmada (D68), which decides each alone. Estimators are asked about what is
-    /// free, and not about what others would leave. With their answers, each is decided alone here
-    /// as well.
+    /// Differs from Karmada (D68), which decides each alone. Estimators report the capacity that is
+    /// free now, not the capacity that other workloads would release. With their estimates, each
+    /// workload is decided alone here as well.
     fn sketch(&self, bindings: &mut [Option<Result<ReadBinding<'_>, serde_json::Error>>]) -> Vec<Option<Decision>> {
         let asked = bindings.iter_mut().map(|read| {
             let ReadBinding { binding, request, .. } = read.as_mut()?.as_mut().ok()?;
@@ -176,7 +177,7 @@ impl Pass {
         together::sketch(&self.fleet, &self.profile, asked.collect())
     }
 
-    /// Adds to the request what the time and the taints of clusters say.
+    /// Adds the input that depends on the time and on the taints of clusters to the request.
     fn complete(&self, binding: &AnyBinding, request: &mut engine::Request) {
         if request.is_triggered(&self.profile) && self.profile.rules == Rules::Default {
             request.evicting.retain(|cluster| !self.has_recovered(binding, cluster));
@@ -188,7 +189,7 @@ impl Pass {
         Moment { now: self.now, room: &self.room }
     }
 
-    /// The decision of one workload. `sketch` says where it comes to rest.
+    /// Decides one workload. `sketch` is its result in the joint decision.
     fn decide_binding(
         &self,
         pass: &mut engine::Pass,
@@ -264,8 +265,9 @@ impl Pass {
         PassResult { key, revision, change, next, events, waited_seconds, trigger_result, metric, claim }
     }
 
-    /// Takes the room of what arrives, for the decisions that follow in this pass and in others. A
-    /// failure that room would end says who has it.
+    /// Reserves the capacity for arriving replicas, for the decisions that follow in this pass and
+    /// in others. If capacity is the reason of a failure, the message names the workloads that
+    /// reserve it.
     fn give_away(
         &self,
         pass: &mut engine::Pass,
@@ -289,7 +291,7 @@ impl Pass {
         Some(keeper.claim(GivenRoom { binding: object.key.clone(), base: object.revision, needs, arrivals }))
     }
 
-    /// The cause of a change of targets.
+    /// Returns the cause of a change of targets.
     fn cause(&self, object: &Object, request: &engine::Request, binding: &AnyBinding, mode: Mode) -> Cause {
         let spec = &binding.spec;
         let has_left = binding.metadata.annotations.contains_key(LEFT_CLUSTERS);
@@ -306,8 +308,9 @@ impl Pass {
         Cause::of(object, request, binding, &self.fleet, mode, requester)
     }
 
-    /// Clusters on which the binding's tolerations have run out. The binding must not return to
-    /// them. The taint filter of the engine has no clock, and treats such a taint as tolerated.
+    /// Returns the clusters on which the binding's tolerations have expired. The binding must not
+    /// return to them. The engine's taint filter has no clock, and treats such a taint as
+    /// tolerated.
     fn no_longer_tolerated(&self, binding: &AnyBinding) -> impl Iterator<Item = Box<str>> {
         let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
         let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
@@ -316,8 +319,9 @@ impl Pass {
         no_execute.filter(move |(_, taints)| is_over(taints)).map(|(name, _)| Box::from(&**name))
     }
 
-    /// Whether the binding was evicted from the cluster only because of a taint that is gone. Such
-    /// an eviction does not block a trigger, which exists to bring workloads back (R44, R47).
+    /// Returns whether the binding was evicted from the cluster only because of a taint that has
+    /// been removed. Such an eviction does not block a trigger, which exists to bring workloads
+    /// back (R44, R47).
     ///
     /// Differs from Karmada (D7), which excludes the cluster until the eviction task has ended.
     fn has_recovered(&self, binding: &AnyBinding, cluster: &str) -> bool {
@@ -326,7 +330,7 @@ impl Pass {
     }
 }
 
-/// The result of a decision for the requester.
+/// Returns the result of a decision for the requester.
 fn trigger_result(decision: &Decision, diff: Option<&TargetDiff>) -> TriggerResult {
     match (&decision.outcome, diff) {
         (Outcome::Skipped(_), _) => TriggerResult::LeftAlone,
@@ -336,7 +340,7 @@ fn trigger_result(decision: &Decision, diff: Option<&TargetDiff>) -> TriggerResu
     }
 }
 
-/// The outcome and the mode of a decision, in a word each, for the log.
+/// Returns one word each for the outcome and the mode of a decision, for the log.
 fn named(decision: &Decision) -> (&'static str, &'static str) {
     let outcome = match &decision.outcome {
         Outcome::Skipped(_) => "skipped",

@@ -1,13 +1,13 @@
-//! Writes the results of a pass: most of them in one transaction, and those that need an admission
-//! check once the check has approved them (AD13).
+//! Writes the results of a pass. Most are written in one transaction; results that need an
+//! admission check are written after it approves them (AD13).
 //!
-//! A placement that a webhook matches leaves its pass. The check runs beside the passes, and the
-//! placement is written when it is approved, if the binding is still the version that was decided.
-//! Otherwise the binding is decided again. Placements that are approved at the same time are
-//! written together (`approved`), and none of them waits for a slow check of another.
+//! A placement that a webhook matches leaves its pass. The check runs concurrently with other
+//! passes, and the placement is written when it is approved, if the binding is still the version
+//! that was decided. Otherwise the binding is decided again. Placements that are approved at the
+//! same time are written together (`approved`), and none of them waits for a slow check of another.
 //!
-//! Where there are workload groups, the pass waits for its checks, because the next pass must know
-//! its results.
+//! With workload groups, the pass waits for its checks, because the next pass depends on its
+//! results.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use ballast_registry::{AdmissionDecision, Change, Client};
 use ballast_worker::events::{Recorder, TriggerResult};
 use ballast_worker::{BatchOutcome, DEFERRED_MAX, DeferredWork, KeyOutcome, Next, commit_each, run_blocking};
 
-/// Smaller passes are decided on the async thread, because moving them to another costs more.
+/// Maximum number of bindings of a pass that is decided on the async thread. For so few, moving the
+/// work to another thread costs more.
 const INLINE_MAX: usize = 8;
 
 /// Decides and writes one batch of bindings, and records the events.
@@ -35,13 +36,13 @@ pub struct PassCommitter {
     pub client: Client,
     pub recorder: Recorder,
     /// The approved placements of all passes that are not written yet. `None`: each placement is
-    /// written in a transaction of its own.
+    /// written in its own transaction.
     pub approved: Option<Arc<ApprovedBatch>>,
 }
 
 impl PassCommitter {
-    /// Decides these bindings and writes the results. With `waits`, it also waits for all admission
-    /// checks; without, it returns them as questions.
+    /// Decides the bindings and writes the results. With `waits`, it also waits for all admission
+    /// checks; otherwise it returns them as deferred work.
     pub async fn work(self, pass: Pass, bindings: Vec<Key>, waits: bool) -> BatchOutcome {
         let now = pass.now;
         let client = self.client.clone();
@@ -53,7 +54,7 @@ impl PassCommitter {
         };
         let decide = move || {
             let results = pass.renewed(client.cache()).run(bindings);
-            // What is given away is noted, so that another decision may begin.
+            // The reservations are recorded, so another decision may begin.
             drop(turn);
             split_for_admission(&client, results)
         };
@@ -79,10 +80,12 @@ impl PassCommitter {
         worked
     }
 
-    /// The admission check of a placement, which writes the placement if it is approved.
+    /// Returns the deferred admission check of a placement, which writes the placement if it is
+    /// approved.
     fn question(self, result: PassResult, now: Time) -> DeferredWork {
         let key = result.key.clone();
-        // The write after the check is a future of its own: the worker bounds the checks alone.
+        // The write after the check is a separate future: the worker's bound applies to checks
+        // only.
         #[expect(clippy::async_yields_async)]
         let answer = async move {
             let decision = match &result.change {
@@ -121,7 +124,7 @@ impl PassCommitter {
         if let Ok(worked) = receiver.try_recv() {
             return worked;
         }
-        // Lets other tasks whose checks are done add their placements first.
+        // Lets other tasks with finished checks add their placements first.
         tokio::task::yield_now().await;
         let together = batch.take();
         let now = together.iter().map(|approved| approved.decided).fold(now, Time::max);
@@ -134,7 +137,7 @@ impl PassCommitter {
         self.commit_all(results, now, &mut worked).await;
         for outcome in worked.outcomes {
             if let Some(sender) = senders.remove(&outcome.key) {
-                // The receiver may be gone. What was written stands.
+                // The receiver may have been dropped. The write stands.
                 let _ = sender.send(outcome.into());
             }
         }
@@ -190,12 +193,12 @@ impl PassResult {
         self.metric.into_iter().for_each(metrics::scheduled);
         record_result(recorder, &self.key, self.trigger_result);
         self.events.into_iter().for_each(|events| events.record(recorder));
-        // The view shows what was given away.
+        // The view contains the reserved replicas by now.
         drop(self.claim);
     }
 }
 
-/// The results that need an admission check, and the rest.
+/// Splits the results into those with an admission check and the rest.
 fn split_for_admission(client: &Client, results: Vec<PassResult>) -> (Vec<PassResult>, Vec<PassResult>) {
     if !client.may_need_check(&BINDINGS) {
         return (Vec::new(), results);
@@ -206,13 +209,13 @@ fn split_for_admission(client: &Client, results: Vec<PassResult>) -> (Vec<PassRe
     })
 }
 
-/// The trigger of a placement that was refused stays pending.
+/// Replaces the result by `NoFit`. The trigger of a placement that was refused stays pending.
 fn without_fit(result: Option<(Option<Revision>, TriggerResult)>) -> Option<(Option<Revision>, TriggerResult)> {
     result.map(|(pending_pass, _)| (pending_pass, TriggerResult::NoFit))
 }
 
-/// Records the result of the trigger that a pass served. An event sums up the results of all
-/// triggers of one requester when the last one is in.
+/// Records the result of the trigger that a pass served. When the last trigger of a requester has
+/// its result, an event summarizes all of them.
 fn record_result(recorder: &Recorder, key: &Key, result: Option<(Option<Revision>, TriggerResult)>) {
     if let Some((pending_pass, result)) = result {
         recorder.record_summary(recorder.triggers().record_result(key, pending_pass, &result));

@@ -1,9 +1,9 @@
-//! Placements that were decided, and refused when they were written: by a quota (QU4) or by a
-//! webhook (AD13).
+//! Placements that were decided, and then refused by a quota (QU4) or a webhook (AD13) when they
+//! were written.
 //!
 //! The bindings keep their targets, and their triggers stay pending. They are decided again when
-//! the quota has more capacity. After a webhook refused, they are decided again after a backoff,
-//! because no event tells that a webhook changed its mind.
+//! the quota has more capacity. After a webhook's refusal, they are decided again after a backoff,
+//! because no event reports that a webhook would accept them now.
 
 use std::sync::Arc;
 
@@ -27,20 +27,20 @@ pub struct RefusedPlacement {
 }
 
 impl RefusedPlacement {
-    /// Refused by a FederatedResourceQuota that Ballast enforces.
+    /// Creates a refusal by a FederatedResourceQuota that Ballast enforces.
     pub fn by_quota(base: Arc<Object>, message: String) -> RefusedPlacement {
         RefusedPlacement { base, reason: QUOTA_EXCEEDED, message, next: Next::Unschedulable }
     }
 
-    /// Refused by an admission check. If another server's quota refused, the reason is the same as
-    /// for Ballast's.
+    /// Creates a refusal by an admission check. If it is the quota of another server, the reason is
+    /// the same as for a quota of Ballast.
     pub fn by_others(base: Arc<Object>, status: &Status) -> RefusedPlacement {
         let reason = if status.reason == QUOTA_EXCEEDED { QUOTA_EXCEEDED } else { Reason::SchedulerError.as_str() };
         RefusedPlacement { base, reason, message: status.message.clone(), next: Next::Retry }
     }
 }
 
-/// Writes to each binding why it was refused, in one transaction, and records the events.
+/// Writes the reason of each refusal to its binding, in one transaction, and records the events.
 pub async fn record_all(
     client: &Client,
     recorder: &Recorder,

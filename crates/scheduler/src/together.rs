@@ -1,25 +1,27 @@
-//! Triggers that are served in one pass are decided together, so that they come to rest.
+//! Joint decisions for the triggers that one pass serves, so that they converge.
 //!
-//! A Fresh decision divides by the room that it sees. One after the other, the first decisions see
-//! a fleet that the later ones change, and the next trigger moves them again. So the decisions are
-//! first sketched: each workload leaves its old place when it goes to a new one, and all decide
-//! again until none would move. Then a second trigger finds nothing to do (S8). A workload that is
-//! divided by room stays where it is if a move would gain next to nothing.
+//! A Fresh decision divides by the free capacity that it sees. If triggered workloads are decided
+//! one after the other, later decisions change the state that earlier ones saw, and the next
+//! trigger moves the workloads again. Therefore the decisions are first sketched: each workload
+//! leaves its previous clusters when it moves, and all decide again until none would move. A second
+//! trigger then moves nothing (S8). A workload that is divided by capacity stays if a move would
+//! gain next to nothing.
 //!
-//! The sketch counts room as free that others have not left yet. So it only says where a workload
-//! goes if there is room for it now. If there is none, the workload is decided without the sketch.
+//! The sketch counts capacity as free that other workloads have not released yet. Therefore a
+//! workload follows it only if the capacity is free now, and is otherwise decided without the
+//! sketch.
 
 use ballast_engine::karmada::{
     ClusterSet, Decision, Mode, Outcome, Pass, Profile, Request, Rules, Target, TargetIndex, WorkloadGroups, Workloads,
 };
 
-/// The most rounds. Where decisions follow each other in a circle, the last round counts.
+/// Maximum number of rounds. If decisions form a cycle, the last round counts.
 const ROUNDS_MAX: usize = 16;
 
-/// Sketches the decisions of several triggered workloads, on clusters with the room that is left:
-/// one for each place in `asked`. A workload that fits nowhere stays where it is, and has no
-/// sketch. Without reservations, and with upstream's rules, nothing is sketched. The requests come
-/// back as they were.
+/// Sketches the decisions of several triggered workloads, on clusters with their free capacity.
+/// Returns one item for each item of `asked`. A workload that fits nowhere stays, and has no
+/// sketch. Without reservations, and with upstream's rules, nothing is sketched. The requests are
+/// returned unchanged.
 pub fn sketch(clusters: &ClusterSet, profile: &Profile, asked: Vec<Option<&mut Request>>) -> Vec<Option<Decision>> {
     let mut sketched = Vec::from_iter(asked.iter().map(|_| None));
     if !profile.reserves || profile.rules != Rules::Default {
@@ -62,18 +64,18 @@ pub fn sketch(clusters: &ClusterSet, profile: &Profile, asked: Vec<Option<&mut R
     sketched
 }
 
-/// Whether the workload can be decided with others. The members of a workload group depend on each
-/// other in more than room.
+/// Returns whether the workload can be decided jointly. The members of a workload group depend on
+/// each other in more than capacity.
 fn takes_part(request: &Request) -> bool {
     request.is_workload() && request.groups == WorkloadGroups::default()
 }
 
-/// Whether there is room now for what this decision brings to its clusters.
+/// Returns whether there is free capacity for the replicas that the decision adds to its clusters.
 pub fn has_room(pass: &Pass, request: &Request, decision: &Decision) -> bool {
     decision.targets().is_some_and(|targets| pass.overfilled(request, targets).is_none())
 }
 
-/// Whether a workload that is at `present` is at these targets, in any order.
+/// Returns whether the present targets equal these targets, in any order.
 pub fn is_at(present: &[Target], targets: &[Target]) -> bool {
     let known = TargetIndex::new(present);
     present.len() == targets.len() && targets.iter().all(|target| known.find(&target.name) == Some(target))
@@ -113,7 +115,7 @@ mod tests {
         Request { placement_changed: false, ..request }
     }
 
-    /// Triggers all of them, and returns how many have moved.
+    /// Triggers all workloads, and returns the number that moved.
     fn trigger(pass: &mut Pass, profile: &Profile, requests: &mut [Request]) -> usize {
         let sketched = sketch(&pass.fleet().clone(), profile, requests.iter_mut().map(Some).collect());
         let mut moved = 0;

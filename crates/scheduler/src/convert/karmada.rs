@@ -1,7 +1,7 @@
 //! Translates Karmada's API objects for the engine.
 //!
-//! Nothing here fails. What is malformed is left out and reported. A cluster loses the resource or
-//! taint that makes no sense, and keeps the rest. A binding with a fault is decided, with that
+//! The translation cannot fail. Malformed parts are omitted and reported. A cluster loses an
+//! invalid resource or taint, and keeps the rest. A binding with a fault is decided, with that
 //! fault as the reason.
 
 use std::collections::hash_map::Entry;
@@ -23,17 +23,17 @@ use ballast_k8s::selector::Operator;
 use ballast_k8s::taint::Effect;
 use ballast_k8s::{Quantity, Requirement, Selector, Taint, Toleration};
 
-/// The annotation with the placement that the binding's targets come from, as JSON.
+/// The annotation with the placement that the binding's targets were computed from, as JSON.
 pub const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
 
-/// Labels of bindings that were made by a policy or for another binding.
+/// Labels of bindings that were created by a policy or for another binding.
 const MANAGED_LABELS: [&str; 3] = [
     "propagationpolicy.karmada.io/permanent-id",
     "clusterpropagationpolicy.karmada.io/permanent-id",
     "binding.karmada.io/managed-by",
 ];
 
-/// A part of an object that makes no sense.
+/// An invalid part of an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct Fault {
@@ -41,7 +41,7 @@ pub struct Fault {
     pub why: String,
 }
 
-/// The cluster, and what had to be left out of it.
+/// Translates a cluster, and returns the faults of omitted parts.
 pub fn cluster(cluster: &cluster_api::Cluster) -> (Cluster, Vec<Fault>) {
     let mut faults = Vec::new();
     let labels = cluster.metadata.labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into()));
@@ -76,7 +76,8 @@ fn taint(taint: &ballast_api::core::Taint) -> Taint {
     }
 }
 
-/// What the cluster's summary counts as taken, sorted by name: allocated and allocating.
+/// Returns the resources that the cluster's summary counts as used, sorted by name: allocated plus
+/// allocating.
 pub fn allocated(cluster: &cluster_api::Cluster) -> Box<[(Box<str>, Quantity)]> {
     let Some(summary) = &cluster.status.resource_summary else { return Box::default() };
     let mut taken: BTreeMap<&str, Quantity> = BTreeMap::new();
@@ -87,8 +88,8 @@ pub fn allocated(cluster: &cluster_api::Cluster) -> Box<[(Box<str>, Quantity)]> 
     taken.into_iter().map(|(name, amount)| (name.into(), amount)).collect()
 }
 
-/// What is left of allocatable after allocated and allocating. A resource with a malformed amount
-/// counts as absent: no replica goes where the capacity is not known.
+/// Returns allocatable minus allocated and allocating. A resource with a malformed amount is
+/// omitted, because no replica may use a cluster with unknown capacity.
 fn capacity(
     spec: &cluster_api::ClusterSpec,
     summary: &cluster_api::ResourceSummary,
@@ -120,8 +121,8 @@ fn capacity(
     ClusterCapacity { pods, free: free.into(), grades: grades(spec, summary, faults) }
 }
 
-/// The nodes by grade, in ascending order. `None`: there are no models, or they make no sense, and
-/// the sums alone decide.
+/// Returns the nodes by grade, in ascending order. `None`: there are no valid models, and only the
+/// sums are used.
 fn grades(
     spec: &cluster_api::ClusterSpec,
     summary: &cluster_api::ResourceSummary,
@@ -171,7 +172,7 @@ pub fn cluster_resource_binding(binding: &work_api::ClusterResourceBinding) -> R
     request(&binding.metadata, &binding.spec, &binding.status)
 }
 
-/// Both kinds of bindings share spec and status.
+/// Translates a binding of either kind; both share spec and status.
 pub fn request(
     metadata: &ObjectMeta,
     spec: &work_api::ResourceBindingSpec,
@@ -180,7 +181,7 @@ pub fn request(
     request_with(metadata, spec, status, None)
 }
 
-/// As `request`, and quicker if the caller knows the text of `spec.placement`.
+/// Translates like `request`, and faster if the caller has the text of `spec.placement`.
 pub fn request_with(
     metadata: &ObjectMeta,
     spec: &work_api::ResourceBindingSpec,
@@ -204,7 +205,7 @@ pub fn request_with(
         deleting: metadata.deletion_timestamp.is_some(),
         managed: MANAGED_LABELS.iter().any(|label| metadata.labels.contains_key(label)),
         scheduler_name: spec.scheduler_name.as_deref().unwrap_or_default().into(),
-        // A binding that names a workload of another namespace stays as it is (WH7).
+        // A binding that names a workload of another namespace is not scheduled (WH7).
         suspended: spec.suspension.as_deref().and_then(|suspension| suspension.scheduling).unwrap_or_default()
             || spec.resource.is_elsewhere(namespace),
         resource: resource(&spec.resource, namespace),
@@ -237,7 +238,8 @@ pub fn request_with(
     }
 }
 
-/// What is still held on clusters that are left. A task that a user wrote may not say how much.
+/// Returns the replicas on clusters that the binding leaves. A task that a user wrote may omit the
+/// number.
 fn leaving(spec: &work_api::ResourceBindingSpec) -> Vec<Target> {
     let mut leaving: Vec<Target> = Vec::new();
     for task in &spec.graceful_eviction_tasks {
@@ -251,7 +253,7 @@ fn leaving(spec: &work_api::ResourceBindingSpec) -> Vec<Target> {
     leaving
 }
 
-/// The clusters that nothing is sent to, where it is not all of them.
+/// Returns the clusters with suspended dispatching, if it is not suspended for all.
 fn paused(spec: &work_api::ResourceBindingSpec) -> Vec<Box<str>> {
     let clusters = spec.suspension.as_deref().and_then(|suspension| suspension.dispatching_on_clusters.as_ref());
     clusters.iter().flat_map(|clusters| &clusters.cluster_names).map(|name| name.as_str().into()).collect()
@@ -261,7 +263,7 @@ fn name(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The workload is of the binding's namespace.
+/// Translates the reference; the workload is in the binding's namespace.
 fn resource(reference: &work_api::ObjectReference, namespace: &str) -> Resource {
     Resource {
         api_version: reference.api_version.as_str().into(),
@@ -276,7 +278,7 @@ fn needs(amounts: &Pairs<WireQuantity>, field: &str, faults: &mut Vec<Fault>) ->
     let mut needed = Vec::with_capacity(amounts.len());
     for (name, amount) in amounts {
         match quantity(amount, || format!("{field}[{name}]")) {
-            // A requirement of zero or less is none.
+            // A requirement of zero or less is omitted.
             Ok(amount) if amount > Quantity::ZERO => needed.push((name.as_str().into(), amount)),
             Ok(_) => {}
             Err(fault) => faults.push(fault),
@@ -285,12 +287,12 @@ fn needs(amounts: &Pairs<WireQuantity>, field: &str, faults: &mut Vec<Fault>) ->
     Requirements { amounts: needed.into() }
 }
 
-/// The requirements, without amounts that make no sense.
+/// Translates the requirements without invalid amounts.
 pub fn requirements(requirements: &work_api::ReplicaRequirements) -> Requirements {
     needs(&requirements.resource_request, "", &mut Vec::new())
 }
 
-/// The component, without amounts that make no sense.
+/// Translates the component without invalid amounts.
 pub fn component(component: &work_api::Component) -> Component {
     component_of(component, &mut Vec::new())
 }
@@ -305,15 +307,16 @@ fn component_of(component: &work_api::Component, faults: &mut Vec<Fault>) -> Com
     }
 }
 
-/// Up to so many targets are searched one after the other, which takes no memory. Nearly all
-/// bindings have fewer.
+/// Up to this many targets, a linear search is used, which needs no memory. Nearly all bindings
+/// have fewer.
 const SEARCHED_TARGETS_MAX: usize = 32;
 
-/// One target for each cluster. Replicas of a cluster that is listed twice add up; negative ones
-/// count as zero.
+/// Returns one target for each cluster. Replicas of a cluster that is listed twice add up; negative
+/// ones count as zero.
 pub fn targets(clusters: &[work_api::TargetCluster]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::with_capacity(clusters.len());
-    // A client may list tens of thousands. The time grows with their number, not with its square.
+    // A client may list tens of thousands of clusters, so a linear search would take quadratic
+    // time.
     let mut positions = HashMap::new();
     for cluster in clusters {
         let replicas = cluster.replicas.unwrap_or_default().max(0);
@@ -341,8 +344,8 @@ pub fn targets(clusters: &[work_api::TargetCluster]) -> Vec<Target> {
     targets
 }
 
-/// Whether the placement calls for a new decision. If the annotation cannot be read, it does not.
-/// Of several affinity groups, only the observed one counts.
+/// Returns whether the placement requires a new decision. An invalid annotation does not. With
+/// several affinity groups, only the observed one counts.
 fn placement_changed(wanted: &policy_api::Placement, applied: &str, observed_term: &str) -> bool {
     if applied.is_empty() {
         return true;
@@ -443,8 +446,8 @@ fn division(strategy: &policy_api::ReplicaSchedulingStrategy) -> Division {
                 None => Division::Specified(None),
             }
         }
-        // A strategy that we do not know belongs to another scheduler (R152). Those that we know
-        // were written out on admission.
+        // An unknown strategy belongs to another scheduler (R152). Known ones were defaulted on
+        // admission.
         (Type::Divided, None) => Division::Unsupported {
             scheduling_type: "Divided".into(),
             preference: strategy.extend_replica_division_preference.clone().unwrap_or_default(),
@@ -509,7 +512,7 @@ fn field_requirement(expression: &NodeSelectorRequirement) -> Result<FieldRequir
 mod tests {
     use super::*;
 
-    /// With the square of their number, this would take minutes.
+    /// An algorithm with quadratic time would take minutes.
     #[test]
     fn few_and_very_many_targets_are_read_alike() {
         for count in [SEARCHED_TARGETS_MAX / 2, SEARCHED_TARGETS_MAX, 200_000] {

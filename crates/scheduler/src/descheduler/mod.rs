@@ -1,9 +1,9 @@
-//! Rescues replicas that a cluster cannot schedule: what its estimator calls unschedulable goes
-//! where there is a place (RM17), as upstream's descheduler has it.
+//! Rescues replicas that a cluster cannot schedule: replicas that its estimator reports as
+//! unschedulable move to clusters with capacity (RM17), as in upstream's descheduler.
 //!
-//! A round looks at the workloads whose replicas are divided by room and not all ready, and asks
-//! the estimators of their clusters. Targets change in one commit, and only if there is a place for
-//! all replicas that leave; else they stay, and wait.
+//! A round examines the workloads with replicas that are divided by capacity and not all ready, and
+//! queries the estimators of their clusters. Targets change in one commit, and only if there is
+//! capacity for all replicas that leave; otherwise the replicas stay, and wait.
 
 mod plan;
 
@@ -31,22 +31,22 @@ use ballast_watch::{Event, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work, commit_each, run_blocking};
 
-/// Workloads that one round looks at. The next round goes on after them.
+/// Maximum number of workloads per round. The next round continues after them.
 const CANDIDATES_MAX: usize = 10_000;
-/// Questions of a round at the same time.
+/// Maximum number of concurrent queries.
 const AT_ONCE_MAX: usize = 32;
 
-/// When and what is rescued.
+/// Options of the descheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RescueOptions {
     /// The time between two rounds.
     pub interval: Duration,
-    /// How long a replica has to be unschedulable.
+    /// The time after which a replica counts as unschedulable.
     pub threshold: Duration,
 }
 
 impl Default for RescueOptions {
-    /// Upstream's times.
+    /// Returns upstream's times.
     fn default() -> RescueOptions {
         RescueOptions { interval: Duration::from_secs(120), threshold: Duration::from_secs(300) }
     }
@@ -54,7 +54,7 @@ impl Default for RescueOptions {
 
 pub struct Descheduler {
     shared: Arc<Shared>,
-    /// The last workload that the last round looked at. `None`: it looked at all.
+    /// The last workload of the previous round. `None`: the round reached the end.
     last: Arc<Mutex<Option<Key>>>,
 }
 
@@ -89,7 +89,7 @@ impl Descheduler {
     }
 }
 
-/// A key that names no object. It queues the next round.
+/// Returns the key that queues the next round; it names no object.
 fn round() -> Key {
     Key::cluster(CLUSTERS, "")
 }
@@ -127,7 +127,7 @@ impl Work for Descheduler {
 }
 
 impl Shared {
-    /// One round over the workloads after `last`. Returns where the next one goes on.
+    /// Runs one round over the workloads after `last`. Returns where the next one continues.
     async fn round(self: &Arc<Shared>, estimators: &Estimators, last: Option<Key>) -> Option<Key> {
         let view = self.client.view();
         let found = run_blocking(move || candidates(&view, last.as_ref())).await;
@@ -159,7 +159,7 @@ impl Shared {
         reached
     }
 
-    /// Moves the stuck replicas of one workload, if there is a place for them.
+    /// Moves the stuck replicas of one workload, if there is capacity for all of them.
     async fn rescue(self: &Arc<Shared>, key: &Key, stuck: Vec<OnCluster>) {
         let keeper = self.profile.reserves.then(|| Keeper::of(self.client.cache(), &self.profile));
         let turn = match &keeper {
@@ -171,7 +171,7 @@ impl Shared {
             let present = shared.planner.present(shared.client.cache(), now);
             let object = Arc::clone(present.view.get(&at).filter(|object| !object.deleting)?);
             let (parsed, binding) = ParsedBinding::read(&object)?;
-            // Replicas may have become ready since the estimators were asked.
+            // Replicas may have become ready since the estimators responded.
             let stuck = plan::stuck(&plan::unready(&parsed.request, &binding), &stuck);
             let is_others =
                 parsed.request.is_triggered(&shared.profile) || binding.metadata.annotations.contains_key(MOVE);
@@ -199,7 +199,7 @@ impl Shared {
         });
         let Some(Some((object, edits, given, subjects, told))) = planned.await else { return };
         let claim = keeper.as_ref().zip(given).map(|(keeper, given)| keeper.claim(given));
-        // What is given away is noted, so that another decision may begin.
+        // The reservations are recorded, so another decision may begin.
         drop(turn);
         let change = (object.key.resource, Change::Edit { base: object, edits });
         for ((), outcome) in commit_each(&self.client, vec![((), change)]).await {
@@ -216,7 +216,7 @@ impl Shared {
                         ));
                     }
                 }
-                // The next round looks again.
+                // The next round tries again.
                 Err(status) => tracing::debug!(%key, %status, "not rescued"),
             }
         }
@@ -224,8 +224,8 @@ impl Shared {
     }
 }
 
-/// The workloads after `last` with replicas that are not ready, and the last of them if there are
-/// more.
+/// Returns the workloads after `last` with replicas that are not ready, and the last of them if
+/// there are more.
 fn candidates(view: &View, last: Option<&Key>) -> (Vec<Candidate>, Option<Key>) {
     let mut found = Vec::new();
     let is_before = |key: &Key| {

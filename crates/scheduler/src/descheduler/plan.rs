@@ -1,4 +1,4 @@
-//! Where replicas go that a cluster cannot schedule (RM17). Pure.
+//! The destination of replicas that a cluster cannot schedule (RM17). Pure.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ pub struct OnCluster {
     pub replicas: i32,
 }
 
-/// Where the workload has replicas that are not ready, and how many. Only workloads whose replicas
-/// are divided by the room of clusters can go elsewhere. A cluster that reports no number of ready
-/// replicas is left alone.
+/// Returns the number of replicas that are not ready on each cluster of the workload. Only replicas
+/// that are divided by the capacity of clusters can move. A cluster that reports no number of ready
+/// replicas is skipped.
 pub fn unready(request: &Request, binding: &AnyBinding) -> Vec<OnCluster> {
     let Some(placement) = &request.placement else { return Vec::new() };
     let is_divided = matches!(placement.division, Division::Dynamic | Division::Aggregated);
@@ -31,7 +31,7 @@ pub fn unready(request: &Request, binding: &AnyBinding) -> Vec<OnCluster> {
     request.targets.iter().filter_map(missing).collect()
 }
 
-/// The ready replicas of a report. A workload of which none is ready leaves the number out.
+/// Returns the ready replicas of a report. A workload with no ready replica omits the field.
 fn ready(report: &AggregatedStatusItem) -> Option<i32> {
     let status = report.status.as_ref()?.value();
     let number = |name: &str| status.get(name).and_then(serde_json::Value::as_i64);
@@ -39,8 +39,8 @@ fn ready(report: &AggregatedStatusItem) -> Option<i32> {
     i32::try_from(ready).ok().filter(|ready| *ready >= 0)
 }
 
-/// What can be taken off each cluster: what its estimator calls unschedulable, and at most what is
-/// not ready there.
+/// Returns the replicas to remove from each cluster: the number that its estimator reports as
+/// unschedulable, and at most the number that is not ready there.
 pub fn stuck(unready: &[OnCluster], unschedulable: &[OnCluster]) -> Vec<OnCluster> {
     let stuck = |it: &OnCluster| {
         let named = unschedulable.iter().find(|known| known.cluster == it.cluster)?;
@@ -50,9 +50,9 @@ pub fn stuck(unready: &[OnCluster], unschedulable: &[OnCluster]) -> Vec<OnCluste
     unready.iter().filter_map(stuck).collect()
 }
 
-/// The targets after the stuck replicas have gone to other clusters with capacity for all of them.
-/// `None`: there are none. A cluster that could not schedule them is no candidate, although its
-/// estimator may still count capacity: the pods may wait for a reason that it does not model, such
+/// Returns the targets after the stuck replicas have moved to other clusters, or `None` without
+/// capacity for all of them. A cluster that could not schedule them is no candidate, although its
+/// estimator may still report capacity: the pods may wait for a reason that it does not model, such
 /// as anti-affinity, volumes or ports. Differs from Karmada (D131).
 pub fn rescued(builder: &mut PlanBuilder, parsed: &ParsedBinding, stuck: &[OnCluster]) -> Option<Placed> {
     let mut without = parsed.clone();
@@ -69,7 +69,7 @@ pub fn rescued(builder: &mut PlanBuilder, parsed: &ParsedBinding, stuck: &[OnClu
         targets.iter().filter(|target| *target.name == *name).map(|target| i64::from(target.replicas)).sum::<i64>()
     };
     let total: i64 = placed.targets.iter().map(|target| i64::from(target.replicas)).sum();
-    // Nothing goes back to a cluster that it was taken off, and no other replica moves.
+    // No replica returns to a cluster that it was taken off, and no other replica moves.
     let is_rescue = stuck.iter().all(|it| {
         on(&placed.targets, &it.cluster) == on(&parsed.request.targets, &it.cluster) - i64::from(it.replicas)
     });

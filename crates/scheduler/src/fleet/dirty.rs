@@ -1,4 +1,4 @@
-//! Which changes need a new cycle of a placement (R174-R182). Pure.
+//! Changes that need a new cycle of a placement (R174-R182). Pure.
 //!
 //! Two kinds of changes need no cycle, so that IgnoreDuringExecution holds: changes of a picked
 //! cluster, unless it leaves, and changes of the resources or the rollout strategy.
@@ -18,14 +18,14 @@ use ballast_k8s::{Object, Time};
 /// The placements that a change of a member cluster can affect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
-    /// Placements that could take another cluster: PickAll, and the others while clusters are
+    /// Placements that could use another cluster: PickAll, and the others while clusters are
     /// missing.
     Unsatisfied,
     All,
 }
 
-/// Whether a snapshot is new, came into force or went out of it, or wants another number of
-/// clusters. Going out of force counts because two snapshots may have been in force, and then
+/// Returns whether a snapshot is new, became the latest or stopped being so, or has another number
+/// of clusters. Losing the label counts because two snapshots may have been latest, and then
 /// neither was used.
 pub(super) fn is_policy_news(previous: Option<&ObjectMeta>, current: &ObjectMeta) -> bool {
     let Some(previous) = previous else { return true };
@@ -33,20 +33,21 @@ pub(super) fn is_policy_news(previous: Option<&ObjectMeta>, current: &ObjectMeta
     differs(NUMBER_OF_CLUSTERS) || differs(PLACEMENT_GENERATION) || is_latest(current) != is_latest(previous)
 }
 
-/// Placements and bindings count when their deletion begins.
+/// Returns whether the deletion of a placement or binding has begun.
 pub(super) fn began_to_go(previous: Option<&Arc<Object>>, current: &Object) -> bool {
     current.deleting && previous.is_none_or(|previous| !previous.deleting)
 }
 
-/// Whether the cluster or the state of a binding changed. The caller leaves the scheduler's own
-/// changes to Unscheduled out. Upstream finds such an edit only in the placement's next cycle.
+/// Returns whether the cluster or the state of a binding was edited. The caller filters out the
+/// scheduler's own changes to Unscheduled. Upstream detects such an edit only in the placement's
+/// next cycle.
 pub(super) fn was_edited(previous: &ResourceBindingSpec, current: &ResourceBindingSpec) -> bool {
     let is_rolled_out = (&previous.state, &current.state) == (&BindingState::Scheduled, &BindingState::Bound);
     previous.target_cluster != current.target_cluster || (previous.state != current.state && !is_rolled_out)
 }
 
-/// `None`: the change affects no placement. A cluster that joins becomes eligible later, by its
-/// first report.
+/// Returns the placements that the change can affect, or `None` if there are none. A cluster that
+/// joins becomes eligible later, with its first report.
 pub(super) fn reach(previous: &MemberCluster, current: &MemberCluster, now: Time) -> Option<Reach> {
     if current.metadata.deletion_timestamp.is_some() {
         let is_new = previous.metadata.deletion_timestamp.is_none();
@@ -66,13 +67,13 @@ pub(super) fn reach(previous: &MemberCluster, current: &MemberCluster, now: Time
         || values(previous) != values(current)
         || usage(previous) != usage(current)
         || previous.status.namespaces != current.status.namespaces
-        // Time alone makes a cluster ineligible: after too long a silence, its next heartbeat makes
-        // it eligible again.
+        // Time alone makes a cluster ineligible: if no heartbeat arrived for too long, the next one
+        // makes it eligible again.
         || (is_eligible(current) && !is_eligible(previous));
     may_fit_now.then_some(Reach::Unsatisfied)
 }
 
-/// Whether the placement may use a cluster that fits now.
+/// Returns whether the placement may use a cluster that fits now.
 pub(super) fn is_unsatisfied(placement: &AnyPlacement, generation: i64) -> bool {
     let policy = placement.spec.policy.as_ref();
     if policy.and_then(|policy| policy.placement_type).unwrap_or_default() == PlacementType::PickAll {
@@ -84,7 +85,7 @@ pub(super) fn is_unsatisfied(placement: &AnyPlacement, generation: i64) -> bool 
     !scheduled.is_some_and(|condition| condition.status == "True" && condition.observed_generation == Some(generation))
 }
 
-/// Whether the scheduler last found all clusters that the policy asks for.
+/// Returns whether the scheduler last found all clusters that the policy requests.
 pub(super) fn is_fulfilled(snapshot: &SchedulingPolicySnapshotStatus) -> bool {
     let scheduled = snapshot.conditions.iter().find(|condition| condition.type_ == "Scheduled");
     scheduled.is_some_and(|condition| condition.status == "True")
@@ -144,7 +145,7 @@ mod tests {
         let silent = cluster(|object| object["status"]["agentStatus"] = json!([]));
         let now = Time::from_seconds(NOW);
         assert_eq!(reach(&silent, &cluster(|_| {}), now), Some(Reach::Unsatisfied));
-        // Its last report said that the cluster was well, but is too old to be believed.
+        // The last report of the cluster was healthy, but is too old to be valid.
         let heard = |seconds| {
             let heartbeat = Time::from_seconds(NOW + seconds).to_string();
             cluster(|object| object["status"]["agentStatus"][0]["lastReceivedHeartbeat"] = json!(heartbeat))

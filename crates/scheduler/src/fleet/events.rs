@@ -1,5 +1,5 @@
-//! Why the clusters of a placement change, the message that says so, and the result for the
-//! requester (BD11). Pure.
+//! The cause of a change of clusters of a placement, its message, and the result for the requester
+//! (BD11). Pure.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use ballast_watch::View;
 use ballast_worker::events::{ObjectReference, TriggerResult};
 use ballast_worker::placements::{children, is_latest, read};
 
-/// What changes for a placement, and why. `None`: it stays where it is, or this is its first
-/// placement. `snapshot` and `before` are as they were when it was decided.
+/// Returns the message about the change of a placement, or `None` if its clusters stay or this is
+/// its first placement. `snapshot` and `before` have the state before the decision.
 pub fn of(
     view: &View,
     kinds: &PlacementKinds,
@@ -66,7 +66,7 @@ fn why(
     let wanted = snapshot.metadata.annotations.get(NUMBER_OF_CLUSTERS).and_then(|number| number.parse::<i64>().ok());
     let assigned = was.len() as i64;
     match wanted {
-        // One that lacked clusters before takes those that fit now.
+        // A placement that lacked clusters uses further clusters that fit now.
         Some(wanted) if wanted != assigned && dirty::is_fulfilled(&snapshot.status) => {
             Cause::ClusterCount { assigned, wanted }
         }
@@ -74,8 +74,8 @@ fn why(
     }
 }
 
-/// The result of a pass over this snapshot, with the pending pass of the trigger that it serves.
-/// `None`: it serves no trigger. `before` is as it was when it was decided.
+/// Returns the result of a pass over this snapshot, with the pending pass of the trigger that it
+/// serves, or `None` if it serves no trigger. `before` has the state before the decision.
 pub fn answer(
     snapshot: &AnyPolicySnapshot,
     before: &[AnyBinding],
@@ -92,8 +92,8 @@ pub fn answer(
     Some((trigger::pending_pass(timestamp), answer))
 }
 
-/// The placement's last trigger and its requester, if no pass has served it. `strays` are the
-/// children that are not named after the placement.
+/// Returns the placement's last trigger and its requester, if no pass has served it. `strays` are
+/// the children that are not named after the placement.
 pub fn unanswered(view: &View, placement: &Arc<Object>, strays: &[Key]) -> Option<(Key, Revision, ObjectReference)> {
     let kinds = PlacementKinds::of(placement.key.resource)?;
     let metadata = &read::<AnyPlacement>(placement)?.metadata;
@@ -113,8 +113,8 @@ fn is_decided(snapshot: &AnyPolicySnapshot) -> bool {
     snapshot.status.conditions.iter().any(|condition| condition.type_ == "Scheduled")
 }
 
-/// Whether the snapshot was made for the placement's last trigger, and not for a policy that came
-/// after it.
+/// Returns whether the snapshot was created for the placement's last trigger, and not for a later
+/// policy.
 fn is_for_trigger(view: &View, kinds: &PlacementKinds, object: &Object, snapshot: &AnyPolicySnapshot) -> bool {
     let timestamp = trigger::triggered_at(object);
     let own = snapshot.metadata.name.as_deref().unwrap_or_default();
@@ -123,7 +123,7 @@ fn is_for_trigger(view: &View, kinds: &PlacementKinds, object: &Object, snapshot
     serving.all(|other| *other.key.name == *own)
 }
 
-/// The cluster of a binding that is to stay.
+/// Returns the cluster of a binding, unless the binding is about to be removed.
 fn cluster<'b>(metadata: &ObjectMeta, spec: &'b ResourceBindingSpec) -> Option<&'b str> {
     let goes = spec.state == BindingState::Unscheduled || metadata.deletion_timestamp.is_some();
     (!goes).then_some(&*spec.target_cluster)

@@ -1,9 +1,9 @@
-//! The scheduler of the Fleet family. Its keys are the placements of both scopes. All cycles of a
-//! placement end in one commit.
+//! The scheduler of the KubeFleet family. Its keys are the placements of both scopes. All cycles of
+//! a placement end in one commit.
 //!
 //! *Invariants:* Only this loop creates bindings of a placement, one cycle at a time, so a
-//! placement never gets two live bindings on a cluster. A commit names the revision of everything
-//! that it read and changes, and is all or nothing. A placement that is being deleted keeps its
+//! placement never gets two live bindings on a cluster. A commit contains the revision of
+//! everything that it read and changes, and is atomic. A placement that is being deleted keeps its
 //! finalizer until the scheduler holds none of its bindings.
 
 mod dirty;
@@ -41,9 +41,10 @@ use ballast_worker::placements::{self, children, commit, is_latest, read};
 use ballast_worker::{BatchOutcome, Changes, KeyOutcome, Next, Queue, Work};
 
 const NAME: &str = "fleet-scheduler";
-/// Placements decided at once (R164). Each has a commit of its own, which the writer groups.
+/// Maximum number of concurrent placements (R164). Each has a separate commit; the writer groups
+/// them.
 const CONCURRENCY: usize = 8;
-/// Clusters go first, because they decide what happens to the placements.
+/// Clusters go first, because they affect placements.
 const CLUSTER_PRIORITY: i32 = i32::MAX;
 
 pub struct FleetScheduler {
@@ -52,14 +53,14 @@ pub struct FleetScheduler {
     recorder: Recorder,
     fleet: MemberClusters,
     known: SeenRevisions,
-    /// The clusters that changed, with the placements that each change can affect.
+    /// The changed clusters, with the placements that each change can affect.
     changed: BTreeMap<Arc<str>, Reach>,
     strays: Strays,
     own_marks: OwnMarks,
 }
 
-/// The bindings that a pass is unscheduling. The event of such a mark is no edit, and starts no
-/// pass. An entry goes with its event, or when its commit fails.
+/// The bindings that a pass is unscheduling. The event of such a write is no edit, and starts no
+/// pass. An entry is removed with its event, or when its commit fails.
 #[derive(Clone, Default)]
 struct OwnMarks(Arc<Mutex<BTreeSet<Key>>>);
 
@@ -91,10 +92,10 @@ impl FleetScheduler {
         FleetScheduler { client, clock, recorder: recorder.named(NAME), fleet, known, changed, strays, own_marks }
     }
 
-    /// Brings the set of clusters to the state of a view.
+    /// Updates the set of clusters to the state of a view.
     fn sync(&mut self, view: &View) {
         let (changed, gone) = self.known.sync(view, MEMBER_CLUSTERS);
-        // The last readable state stays in use.
+        // The last valid state stays in use.
         for cluster in changed.into_iter().filter_map(read::<MemberCluster>) {
             self.fleet.upsert(convert::cluster(&cluster));
         }
@@ -116,8 +117,8 @@ impl FleetScheduler {
         let reach = match (event.kind, previous, read::<MemberCluster>(&event.object)) {
             (EventKind::Deleted, ..) => Some(Reach::All),
             (_, Some(previous), Some(current)) => dirty::reach(&previous, &current, self.clock.now()),
-            // Upstream waits for the first report of a new cluster. So do we, unless the cluster
-            // comes with a report.
+            // As upstream, a new cluster becomes eligible with its first report, which it may
+            // already have.
             (_, None, Some(current)) => {
                 let is_eligible = convert::cluster(&current).eligibility(self.clock.now()).is_ok();
                 is_eligible.then_some(Reach::Unsatisfied)
@@ -231,7 +232,7 @@ enum Task {
     Schedule { strays: Vec<Key> },
 }
 
-/// What the work on a batch is decided from.
+/// The input of the work on a batch.
 struct Pass {
     client: Client,
     clock: Arc<dyn Clock>,
@@ -248,8 +249,8 @@ impl Pass {
         all_placements(&self.view).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
     }
 
-    /// By its own status, which the placement controller writes, or by the snapshot's, which is
-    /// newer.
+    /// Returns whether the placement is unsatisfied, according to its own status, which the
+    /// placement controller writes, or to the snapshot's, which is newer.
     fn is_unsatisfied(&self, object: &Arc<Object>) -> bool {
         let Some(placement) = read::<AnyPlacement>(object) else { return false };
         let latest = || {
@@ -332,14 +333,14 @@ impl Pass {
         }
     }
 
-    /// Whether a cluster changed after the view was taken.
+    /// Returns whether a cluster changed after the view was taken.
     fn clusters_changed(&self) -> bool {
         let newest = self.client.view();
         newest.list(MEMBER_CLUSTERS, None).any(|cluster| cluster.revision > self.view.revision)
     }
 }
 
-/// Everything that the cycles changed, and the placement's finalizer.
+/// Returns all changes of the cycles, including the placement's finalizer.
 fn changes(
     kinds: &PlacementKinds,
     placement: &AnyPlacement,
@@ -363,7 +364,7 @@ fn changes(
                 let changed = AnyBinding { metadata, spec, ..binding.clone() };
                 changes.push(update(kinds, Part::Main, kinds.bindings, &changed));
             }
-            // Nothing holds the binding any more, so it goes once it has no finalizers.
+            // Nothing holds the binding any more, and it is deleted once it has no finalizers.
             None => changes.push(released(kinds, binding)),
         }
     }
@@ -381,7 +382,7 @@ fn changes(
     changes
 }
 
-/// The bindings that the cycles unscheduled.
+/// Returns the bindings that the cycles unscheduled.
 fn newly_unscheduled(kinds: &PlacementKinds, before: &[AnyBinding], settled: &Settled) -> Vec<Key> {
     let is_unscheduled = |spec: &ResourceBindingSpec| spec.state == BindingState::Unscheduled;
     let was = |name: &Option<String>| before.iter().find(|binding| binding.metadata.name == *name);
@@ -399,8 +400,8 @@ fn binding_key(kinds: &PlacementKinds, metadata: &ObjectMeta) -> Key {
     }
 }
 
-/// Deletes the bindings, then removes their finalizers. The placement's own finalizer goes when the
-/// scheduler holds no binding any more.
+/// Deletes the bindings, then removes their finalizers. The placement's own finalizer is removed
+/// when the scheduler holds no more bindings.
 fn clear_away(kinds: &PlacementKinds, placement: &AnyPlacement, bindings: &[AnyBinding]) -> (Changes, Next) {
     let mut changes = Changes::new();
     for binding in bindings {

@@ -1,7 +1,7 @@
-//! Counts of the fleet: workloads by the state of their scheduling, replicas by cluster, clusters
-//! by readiness, and pending evictions. Pure.
+//! Counts for metrics: workloads by the state of their scheduling, replicas by cluster, clusters by
+//! readiness, and pending evictions. Pure.
 //!
-//! A change of an object subtracts the counts of its old state and adds those of the new one. So
+//! A change of an object subtracts the counts of its old state and adds those of the new one, so
 //! only a start counts everything.
 
 use std::collections::HashMap;
@@ -13,16 +13,17 @@ use ballast_api::karmada::work::v1alpha2::{PartialBinding, PartialTarget};
 use ballast_base::metrics::UNSCHEDULABLE_REASONS;
 use ballast_k8s::{Key, Object, Revision};
 
-/// Clusters that have a gauge of their own. The replicas of all others are one sum.
+/// Maximum number of clusters with a separate gauge. The replicas of all others are one sum.
 pub const NAMED_CLUSTERS_MAX: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub scheduled: i64,
     pub unschedulable: i64,
-    /// The unschedulable ones by reason: those of `UNSCHEDULABLE_REASONS`, and all others.
+    /// The unschedulable workloads by reason, in the order of `UNSCHEDULABLE_REASONS`, and all
+    /// others.
     pub reasons: [i64; UNSCHEDULABLE_REASONS.len() + 1],
-    /// With a placement, and not decided yet.
+    /// Workloads with a placement that are not decided yet.
     pub waiting: i64,
     pub evictions: i64,
     pub ready_clusters: i64,
@@ -34,7 +35,7 @@ pub struct FleetCounts {
     pub totals: Totals,
     clusters: HashMap<Arc<str>, Load>,
     named: usize,
-    /// Replicas on clusters without a gauge of their own.
+    /// Replicas on clusters without a separate gauge.
     others: i64,
 }
 
@@ -44,17 +45,17 @@ struct Load {
     is_named: bool,
 }
 
-/// The replicas of one cluster have changed.
+/// A change of the replicas on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaChange {
     Replicas(Arc<str>, i64),
     /// No binding is on the cluster any more.
     Gone(Arc<str>),
-    /// The sum of the clusters without a gauge of their own.
+    /// The sum of the clusters without a separate gauge.
     Others(i64),
 }
 
-/// What one binding counts.
+/// The contribution of one binding to the counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BindingCounts {
     state: Option<State>,
@@ -66,12 +67,12 @@ pub struct BindingCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Scheduled,
-    /// With the number of the reason in `Totals::reasons`.
+    /// Contains the index of the reason in `Totals::reasons`.
     Unschedulable(usize),
     Waiting,
 }
 
-/// The number of a reason in `Totals::reasons`.
+/// Returns the index of a reason in `Totals::reasons`.
 fn reason_number(partial: &PartialBinding<'_>, is_it: impl Fn(&str) -> bool) -> usize {
     let conditions = partial.conditions();
     let reason = conditions.iter().find(|condition| is_it(&condition.type_)).map(|condition| &*condition.reason);
@@ -79,14 +80,14 @@ fn reason_number(partial: &PartialBinding<'_>, is_it: impl Fn(&str) -> bool) -> 
     known.unwrap_or(UNSCHEDULABLE_REASONS.len())
 }
 
-/// Whether the condition is True. `None`: it is not there.
+/// Returns whether the condition is True, or `None` if it does not exist.
 fn condition(partial: &PartialBinding<'_>, is_it: impl Fn(&str) -> bool) -> Option<bool> {
     let conditions = partial.conditions();
     conditions.iter().find(|condition| is_it(&condition.type_)).map(|condition| condition.status == "True")
 }
 
 impl BindingCounts {
-    /// What cannot be read counts nothing.
+    /// Counts a binding. An invalid one counts nothing.
     pub fn of(binding: &Object) -> BindingCounts {
         let content = binding.text.content();
         let partial = PartialBinding::of(&content).unwrap_or_default();
@@ -109,9 +110,9 @@ impl BindingCounts {
         }
     }
 
-    /// A placement of the Fleet family counts as one workload. It knows of no replicas.
+    /// Counts a placement of the KubeFleet family as one workload, without replicas.
     pub fn of_placement(placement: &Object) -> BindingCounts {
-        // Its conditions are where those of a binding are.
+        // Its conditions have the same field path as those of a binding.
         let content = placement.text.content();
         let partial = PartialBinding::of(&content).unwrap_or_default();
         // The type of the condition begins with the kind.
@@ -125,16 +126,16 @@ impl BindingCounts {
     }
 }
 
-/// The most bindings in `RecentCounts`.
+/// Maximum number of bindings in `RecentCounts`.
 const RECENT_MAX: usize = 16_384;
 
-/// The counts of bindings that changed lately. The next change of such a binding subtracts them,
-/// and parsing the old state again would cost as much as the change itself.
+/// The counts of recently changed bindings. The next change of such a binding subtracts them;
+/// parsing the old state again would cost as much as the change itself.
 #[derive(Default)]
 pub struct RecentCounts(HashMap<Key, (Revision, BindingCounts), RandomState>);
 
 impl RecentCounts {
-    /// What this version counts.
+    /// Removes and returns the counts of this version.
     pub fn take(&mut self, binding: &Object) -> BindingCounts {
         match self.0.remove(&binding.key) {
             Some((revision, counted)) if revision == binding.revision => counted,
@@ -142,7 +143,7 @@ impl RecentCounts {
         }
     }
 
-    /// Records that this version has the same counts as the one before it.
+    /// Records that this version has the same counts as the previous one.
     pub fn renew(&mut self, before: &Object, after: &Object) {
         if let Some((revision, _)) = self.0.get_mut(&after.key).filter(|(known, _)| *known == before.revision) {
             *revision = after.revision;
@@ -157,16 +158,16 @@ impl RecentCounts {
     }
 }
 
-/// Whether a cluster says that it is Ready.
+/// Returns whether the Ready condition of a cluster is true.
 pub fn is_ready(cluster: &Object) -> bool {
-    // Its conditions are where those of a binding are.
+    // Its conditions have the same field path as those of a binding.
     let content = cluster.text.content();
     let partial = PartialBinding::of(&content).unwrap_or_default();
     condition(&partial, |known| known == "Ready") == Some(true)
 }
 
 impl FleetCounts {
-    /// A binding has changed. `None`: it did not exist, or does not exist any more.
+    /// Updates the counts after the change of a binding. `None`: it did not exist, or was deleted.
     pub fn binding(&mut self, before: Option<&BindingCounts>, after: Option<&BindingCounts>) -> Vec<ReplicaChange> {
         if before == after {
             return Vec::new();
@@ -194,7 +195,7 @@ impl FleetCounts {
         touched.into_iter().map(|cluster| self.told(cluster)).collect()
     }
 
-    /// A cluster has changed: whether it was ready and is ready.
+    /// Updates the counts after the change of a cluster, with its readiness before and after.
     pub fn cluster(&mut self, before: Option<bool>, after: Option<bool>) {
         for (ready, sign) in [(before, -1), (after, 1)] {
             match ready {
@@ -205,7 +206,7 @@ impl FleetCounts {
         }
     }
 
-    /// The replicas of all clusters, as changes from nothing.
+    /// Returns the replicas of all clusters, as changes from zero.
     pub fn all(&self) -> Vec<ReplicaChange> {
         let named = self.clusters.iter().filter(|(_, load)| load.is_named);
         let named = named.map(|(cluster, load)| ReplicaChange::Replicas(Arc::clone(cluster), load.replicas));

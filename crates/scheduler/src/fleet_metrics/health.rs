@@ -1,4 +1,4 @@
-//! Tells the counts of the census as metrics: only what has changed since the last time.
+//! Publishes the counts of the census as metrics, limited to the series that have changed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use ballast_watch::View;
 
 use crate::cluster_cache::CLUSTERS;
 
-/// For how long a workload has no ready replica before it counts as down. New workloads take a
-/// while to start, so a large fleet always has some without one.
+/// Time without a ready replica after which a workload counts as down. New workloads take a while
+/// to start, so a large installation always has some without one.
 const DOWN_AFTER_SECONDS: i64 = 300;
 
-/// What was told last.
+/// The last published values.
 #[derive(Default)]
 pub struct Health {
-    /// By cluster: its region, and the rest.
+    /// By cluster: its region, and the values.
     clusters: BTreeMap<Arc<str>, (String, ClusterHealth)>,
-    /// The versions of clusters whose amounts were told.
+    /// The versions of clusters with published amounts.
     amounts: BTreeMap<Arc<str>, Revision>,
-    /// Since when clusters are cordoned.
+    /// The time since which clusters are cordoned.
     cordoned: BTreeMap<Arc<str>, i64>,
-    /// Since when workloads have had no ready replica, as far as this process observed them.
+    /// The time since which workloads have had no ready replica, as observed by this process.
     down: HashMap<Key, Time>,
     rebalances: RebalanceTimes,
 }
@@ -85,8 +85,8 @@ impl Health {
         counts
     }
 
-    /// Remembers and reports since when a cluster is cordoned. A taint without a time keeps that of
-    /// its first observation.
+    /// Records and publishes the time since which a cluster is cordoned. A taint without a time
+    /// counts from its first observation.
     fn set_cordoned(&mut self, name: &Arc<str>, since: Option<Time>) {
         match since {
             Some(since) => {
@@ -132,7 +132,7 @@ fn backlog(view: &View, tally: &FleetTally, rules: ForecastRules, now: Time) -> 
     }
 }
 
-/// Returns since when the cluster is cordoned, if the taint has a time. `None`: it is open.
+/// Returns the time of the cordon, if the taint has one. `None`: the cluster is not cordoned.
 fn cordoned_since(cluster: &Cluster) -> Option<Option<Time>> {
     cluster.spec.taints.iter().find(|taint| taint.key == UNSCHEDULABLE).map(|taint| taint.time_added)
 }
@@ -142,7 +142,7 @@ fn tell_amounts(name: &str, cluster: &Cluster) {
     let number = |amounts: &Pairs<core::Quantity>, resource: &str| {
         amounts.get(resource).and_then(|amount| amount.text().parse::<Quantity>().ok())
     };
-    // In cores, bytes and pieces.
+    // In cores, bytes and units.
     let plain = |amount: Quantity| amount.nanos() as f64 / 1e9;
     let has = RESERVED_RESOURCES.map(|resource| number(&summary.allocatable, resource).map(plain));
     let requested = RESERVED_RESOURCES.map(|resource| {
@@ -169,7 +169,7 @@ mod tests {
         };
         assert_eq!(counts(&[("a", DownCause::ClustersLost)], 0), [0, 0, 0]);
         assert_eq!(counts(&[("a", DownCause::ClustersLost), ("b", DownCause::Unready)], 299), [0, 0, 0]);
-        // The cause may change: the workload is down all the same.
+        // A changed cause does not reset the time.
         assert_eq!(counts(&[("a", DownCause::Unplaced), ("b", DownCause::Unready)], 300), [1, 0, 0]);
         assert_eq!(counts(&[("b", DownCause::Unready)], 599), [0, 0, 1]);
         assert_eq!(counts(&[("a", DownCause::Unplaced), ("b", DownCause::Unready)], 600), [0, 0, 1]);

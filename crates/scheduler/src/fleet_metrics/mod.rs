@@ -1,23 +1,23 @@
-//! Counts the fleet for operators: the gauges about workloads, clusters and evictions, and how many
-//! workloads are displaced, which means that a Fresh decision would place them otherwise.
+//! Metrics of all clusters for operators: the gauges about workloads, clusters and evictions, and
+//! the number of displaced and drifted workloads.
 //!
-//! Counts follow the events. Only a start walks over all objects.
+//! Counts follow the events. Only a start walks all objects.
 //!
-//! Whether a workload is displaced depends on all clusters, so no event says it. A sweep decides a
-//! few bindings in each step: first those that changed, then the others in turn. After each step it
-//! pauses for two hundred times as long as the step took, so it uses half a percent of a core.
-//! While the fleet changes it pauses less: a round takes half a minute if that is at most a tenth
-//! of a core. A gauge shows how long the last round took, which is the largest age of the number.
+//! The standing of a workload depends on all clusters, so no event reports it. A sweep decides a
+//! few bindings in each step: first the changed ones, then the others in turn. After each step it
+//! pauses for two hundred times the duration of the step, so it uses half a percent of a core.
+//! While objects change it pauses less: a round takes half a minute if that needs at most a tenth
+//! of a core. A gauge shows the duration of the last round, which bounds the age of the number.
 //!
-//! What the loss of a cluster, zone or region would strand depends on all of them, too. It is
-//! looked at as a whole, at most every half minute, with a tenth of a core (half of one where a
-//! look takes more than a minute), and not again while nothing changes. A gauge shows when the look
-//! began, and reviews that would take too long return its answer.
+//! The replicas that the loss of a cluster, zone or region would strand also depend on all
+//! clusters. They are computed as a whole, at most every half minute, with a tenth of a core (half
+//! of one if a computation takes more than a minute), and not again while nothing changes. A gauge
+//! shows when the computation began, and reviews that would take too long return its result.
 //!
-//! How much is down does not wait for the sweep: it is counted on its own turn, at most five
+//! The number of workloads that are down is independent of the sweep: it is counted at most five
 //! seconds after the last count.
 //!
-//! *Invariant:* it writes nothing and delays no other work. Its decisions are discarded.
+//! *Invariant:* this worker writes nothing and delays no other work. Its decisions are discarded.
 
 mod counts;
 mod health;
@@ -50,32 +50,33 @@ use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work, run_blocking};
 
-/// Bindings decided in one step: some ten milliseconds.
+/// Maximum number of bindings decided in one step, which takes some ten milliseconds.
 pub const STEP_BINDINGS_MAX: usize = 500;
-/// The pause after a step is this many times as long as the step,
+/// The pause after a step is this many times the duration of the step,
 const REST_TIMES: i64 = 200;
-/// and of this many milliseconds at least.
+/// and at least this many milliseconds.
 const REST_MIN_MS: i64 = 500;
-/// While the fleet changes, the pauses of a round together are no longer than this,
+/// While objects change, the pauses of a round together are at most this long,
 const ROUND_MS: i64 = 20_000;
-/// and while it does not, a change is seen after this time,
+/// and otherwise a change is seen after this time,
 const IDLE_REST_MAX_MS: i64 = 15_000;
 /// unless the sweep would use more than a tenth of a core.
 const BUSY_REST_TIMES: i64 = 9;
 
-/// The longest pause between two counts of what is ready and missing, however long a count took.
+/// Maximum pause between two counts of ready and missing replicas, however long a count took.
 const HEALTH_REST_MAX_MS: i64 = 5_000;
 
-/// The pause after a look at what a loss would strand, at least. The look is about all bindings.
+/// Minimum pause after a computation of survival, which covers all bindings.
 const SURVIVAL_REST_MIN_MS: i64 = 30_000;
-/// The pause is this many times as long as the look,
+/// The pause is this many times the duration of the computation,
 const SURVIVAL_REST_TIMES: i64 = 9;
-/// and no longer than this, or than the look: in the loss of a region a look at a thousand clusters
-/// takes a minute, and an answer must not be old.
+/// and at most the larger of this and the duration: during the loss of a region, a computation for
+/// a thousand clusters takes a minute, and its result must not be old.
 const SURVIVAL_REST_MAX_MS: i64 = 60_000;
-/// What is due by the clock alone, as the end of a toleration, is seen after so long.
+/// Maximum age of a result. Changes without an event, such as the end of a toleration, are seen
+/// after this time.
 const SURVIVAL_AGE_MAX_MS: i64 = 300_000;
-/// The domains whose loss is looked at for the metric.
+/// The domains for which the metric computes survival.
 const DOMAINS: [FailureDomain; 3] = [FailureDomain::Cluster, FailureDomain::Zone, FailureDomain::Region];
 
 pub struct FleetMetrics {
@@ -88,28 +89,28 @@ pub struct FleetMetrics {
     health: Arc<Mutex<Health>>,
     survival: Arc<Mutex<SurvivalLook>>,
     rules: ForecastRules,
-    /// The loop ends, and the look at what losses would strand with it.
+    /// Whether the loop has ended, which also ends the computation of survival.
     is_over: Arc<AtomicBool>,
 }
 
-/// The progress of the sweep. Each set holds every binding at most once.
+/// The progress of the sweep. Each set contains every binding at most once.
 #[derive(Default)]
 struct Sweep {
-    /// Changed since they were looked at.
+    /// Bindings that changed since their last decision.
     changed: BTreeSet<Key>,
     displaced: HashSet<Key>,
     drifted: HashSet<Key>,
-    /// The clusters with series of what is reserved.
+    /// The clusters with series of reserved capacity.
     reserved: BTreeSet<Arc<str>>,
-    /// The last binding that this round looked at. `None`: the round begins.
+    /// The last binding of this round that was decided. `None`: the round begins.
     last: Option<Key>,
     round_began_ms: i64,
-    /// The view that the round began with, and whether it had changes since the round before.
+    /// The view at the start of the round, and whether it had changes since the previous round.
     round_began_at: Revision,
     has_news: bool,
 }
 
-/// The last look at what losses would strand.
+/// The last computation of survival.
 #[derive(Default)]
 struct SurvivalLook {
     of: Revision,
@@ -117,8 +118,8 @@ struct SurvivalLook {
 }
 
 impl FleetMetrics {
-    /// The profile must be the scheduler's, because the sweep predicts its decisions, and the rules
-    /// those of the controllers that evict.
+    /// Creates the worker. The profile must be the scheduler's, because the sweep predicts its
+    /// decisions, and the rules must be those of the eviction controllers.
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, rules: ForecastRules) -> FleetMetrics {
         let planner = Arc::new(Planner::new(profile));
         let (counts, recent) = (FleetCounts::default(), RecentCounts::default());
@@ -148,23 +149,23 @@ impl FleetMetrics {
     }
 }
 
-/// A key that names no object. It queues the next step of the sweep.
+/// Returns the key that queues the next step of the sweep; it names no object.
 fn turn() -> Key {
     Key::cluster(CLUSTERS, "")
 }
 
-/// A key that names no object. It queues the next look at what losses would strand.
+/// Returns the key that queues the next computation of survival; it names no object.
 fn survival_turn() -> Key {
     Key::namespaced(CLUSTERS, "survival", "")
 }
 
-/// A key that names no object. It queues the next count of what is ready and missing.
+/// Returns the key that queues the next count of ready and missing replicas; it names no object.
 fn health_turn() -> Key {
     Key::namespaced(CLUSTERS, "health", "")
 }
 
-/// How long to pause after a look of this kind that took so long. `steps`: of a round, while the
-/// fleet changes.
+/// Returns the pause after work of this kind that took `took_ms`. `steps` is the number of steps of
+/// a round, while objects change.
 fn rest_ms(turn: &Key, took_ms: i64, steps: Option<i64>) -> i64 {
     let rest = took_ms.saturating_mul(REST_TIMES);
     match turn {
@@ -181,9 +182,8 @@ fn rest_ms(turn: &Key, took_ms: i64, steps: Option<i64>) -> i64 {
 }
 
 impl SurvivalLook {
-    /// Sets the metrics about what the worst single loss of each kind of domain would strand
-    /// (SG22), if something may have changed. A fleet that is too large for a review is too large
-    /// for this.
+    /// Sets the metrics about the worst single loss of each kind of domain (SG22), if something may
+    /// have changed. Does nothing for more bindings than a review may select.
     fn look(&mut self, present: &PlanningSnapshot, known: &KnownSurvival, now_ms: i64, is_over: &AtomicBool) {
         let is_old = !(0..SURVIVAL_AGE_MAX_MS).contains(&(now_ms - self.began_ms));
         if self.of == present.view.revision && !is_old {
@@ -245,7 +245,7 @@ impl Work for FleetMetrics {
             return self.publish(changes);
         }
         if let Some((before, after)) = before.zip(after).filter(|_| event.is_alike(differ_in_trigger)) {
-            // The counts are the same, and so is whether it is displaced.
+            // The counts and the standing are the same.
             return self.recent.renew(before, after);
         }
         let (were, are) = (before.map(|object| self.recent.take(object)), after.map(BindingCounts::of));
@@ -269,7 +269,7 @@ impl Work for FleetMetrics {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// The three looks do not wait for each other.
+    /// Allows the three kinds of work to run concurrently.
     fn concurrency(&self) -> usize {
         3
     }
@@ -289,12 +289,12 @@ impl Work for FleetMetrics {
                     let cache = client.cache();
                     lock(&health).tell(&Census::of(cache), &cache.view(), rules, now);
                 } else {
-                    // The fleet is looked at all the time, so estimators are not asked about it.
+                    // The metrics are computed continuously, so they do not query estimators.
                     let present = PlanningSnapshot { asking: None, ..planner.present(client.cache(), now) };
                     match looked == survival_turn() {
                         true => {
                             let known = KnownSurvival::of(client.cache());
-                            // The writer waits at its end for all who hold a client.
+                            // The writer waits at its end for all holders of a client.
                             drop(client);
                             lock(&survival).look(&present, &known, now_ms, &is_over);
                         }
@@ -311,8 +311,8 @@ impl Work for FleetMetrics {
     }
 }
 
-/// Looks at some bindings, and publishes how many are displaced by now. Returns the steps of a
-/// round if the fleet has changed since the last one began.
+/// Decides some bindings, and publishes the number of displaced ones. Returns the number of steps
+/// of a round if objects have changed since the last round began.
 fn step(present: &PlanningSnapshot, sweep: &Mutex<Sweep>, now_ms: i64) -> Option<i64> {
     let keys = lock(sweep).next_keys(&present.view, now_ms);
     let looked = look(present, &keys);
@@ -333,8 +333,8 @@ fn step(present: &PlanningSnapshot, sweep: &Mutex<Sweep>, now_ms: i64) -> Option
     is_news.then(|| i64::try_from(bindings.div_ceil(STEP_BINDINGS_MAX)).unwrap_or(i64::MAX))
 }
 
-/// How each of these bindings stands. What is gone stands well. This is the work of the sweep:
-/// reading a binding and deciding it, some 30 µs for each.
+/// Returns the standing of each of these bindings; deleted ones are `Well`. This is the work of the
+/// sweep: parsing and deciding a binding, some 30 µs for each.
 pub fn look(snapshot: &PlanningSnapshot, keys: &[Key]) -> Vec<Standing> {
     let mut builder = PlanBuilder::new(snapshot);
     let parsed = |key: &Key| snapshot.view.get(key).filter(|object| !object.deleting).and_then(ParsedBinding::of);
@@ -342,7 +342,7 @@ pub fn look(snapshot: &PlanningSnapshot, keys: &[Key]) -> Vec<Standing> {
 }
 
 impl Sweep {
-    /// Tells what is promised on each cluster (RM6).
+    /// Publishes the reserved capacity of each cluster (RM6).
     fn tell_reserved(&mut self, present: &PlanningSnapshot) {
         let amount = |account: &Account, resource: &str| {
             let unit = if resource == "cpu" { 1_000.0 } else { 1.0 };
@@ -363,12 +363,12 @@ impl Sweep {
         self.reserved = told;
     }
 
-    /// How long this round has taken. A clock that was set back tells nothing.
+    /// Returns the duration of this round, or zero if the clock was set back.
     fn round_seconds(&self, now_ms: i64) -> i64 {
         (now_ms - self.round_began_ms).max(0) / 1_000
     }
 
-    /// The bindings of the next step.
+    /// Returns the bindings of the next step.
     fn next_keys(&mut self, view: &View, now_ms: i64) -> Vec<Key> {
         let mut keys = Vec::new();
         while keys.len() < STEP_BINDINGS_MAX
@@ -390,7 +390,7 @@ impl Sweep {
             // The round is over.
             _ => {
                 (self.last, self.has_news) = (None, false);
-                // One that was deleted while a step looked at it.
+                // Bindings that were deleted while a step decided them.
                 self.displaced.retain(|key| view.get(key).is_some());
                 self.drifted.retain(|key| view.get(key).is_some());
                 metrics::displaced_age(self.round_seconds(now_ms));
@@ -401,7 +401,7 @@ impl Sweep {
     }
 }
 
-/// The next bindings in key order, at most `limit`.
+/// Returns at most `limit` bindings after `last`, in key order.
 fn after(view: &View, last: Option<&Key>, limit: usize) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
     for kind in BINDINGS {
@@ -411,7 +411,7 @@ fn after(view: &View, last: Option<&Key>, limit: usize) -> Vec<Key> {
                 let rest = view.list_after(kind, None, (&last.namespace, &last.name));
                 keys.extend(rest.take(capacity).map(|object| object.key.clone()));
             }
-            // The last one was of the second kind, so the first is done.
+            // The last binding was of the second kind, so the first kind is done.
             Some(last) if kind == BINDINGS[0] && last.resource == BINDINGS[1] => {}
             _ => keys.extend(view.list(kind, None).take(capacity).map(|object| object.key.clone())),
         }
@@ -433,7 +433,7 @@ mod tests {
     use ballast_engine::karmada::{Cluster, ClusterCapacity, ClusterSet};
     use ballast_k8s::Object;
 
-    /// It takes Deployments if it has their API.
+    /// Returns a cluster that accepts Deployments if it has their API.
     fn cluster(name: &str, has_api: bool) -> Cluster {
         let apis = has_api.then(|| ("apps/v1".into(), "Deployment".into()));
         Cluster {
@@ -519,7 +519,7 @@ mod tests {
         let drifted: BTreeSet<Key> = lock(&sweep).drifted.iter().cloned().collect();
         assert_eq!(drifted, (0..3).map(key).collect());
         assert!(lock(&sweep).displaced.is_empty());
-        // One came home, and one is gone.
+        // One returned, and one was deleted.
         let objects = [(0, "good"), (1, "bad")].map(|(number, on)| binding(key(number), on));
         step(&present(objects.into()), &sweep, 0);
         assert_eq!(lock(&sweep).drifted.iter().collect::<Vec<_>>(), [&key(1)]);

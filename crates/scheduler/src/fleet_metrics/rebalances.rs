@@ -1,5 +1,5 @@
-//! Tells since when rebalances are in their phases, when those that run have last got on, and which
-//! schedule is overdue.
+//! Publishes the time since which rebalances are in their phases, the last progress of running
+//! ones, and overdue schedules.
 
 use std::collections::HashMap;
 
@@ -14,14 +14,14 @@ const REBALANCES: [GroupResource; 2] =
     [GroupResource::new("rebalances.ballast.dev"), GroupResource::new("clusterrebalances.ballast.dev")];
 const SCHEDULES: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
 
-/// The phases in which something is waited for.
+/// The phases of rebalances that are not finished.
 const OPEN: [Phase; 4] = [Phase::Planning, Phase::Planned, Phase::Running, Phase::Paused];
 
-/// The rebalances that are not over, as they were last seen.
+/// The last observed state of unfinished rebalances.
 #[derive(Default)]
 pub struct RebalanceTimes {
     known: HashMap<Key, Known>,
-    /// The rebalances that are over, which are not read again.
+    /// The finished rebalances, which are not parsed again.
     over: HashMap<Key, Revision>,
 }
 
@@ -82,7 +82,7 @@ impl RebalanceTimes {
                 _ => now,
             },
         };
-        // After a start of the server it is not known when the last move ended.
+        // The end of the last move before the server started is not known.
         let progressed = match before {
             Some(known) if known.phase == phase && known.done == done => known.progressed,
             _ => now,
@@ -92,7 +92,7 @@ impl RebalanceTimes {
     }
 }
 
-/// When the next ClusterRebalance of a schedule is due: the earliest of all.
+/// Returns the earliest time at which a schedule creates its next ClusterRebalance.
 fn next_due(view: &View) -> Option<Time> {
     let schedules = view.list(SCHEDULES, None).filter_map(|object| object.typed::<RebalanceSchedule>().ok());
     schedules.filter(|it| !it.spec.suspend).filter_map(|it| it.status.next_schedule_time).min()

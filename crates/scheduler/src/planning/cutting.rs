@@ -1,4 +1,4 @@
-//! Cuts the decision about one binding down to what the limits of a rebalance allow. Pure.
+//! Reduces the decision about one binding to the limits of a rebalance. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use super::ParsedBinding;
 use super::limits::{self, ClusterShare};
 use ballast_engine::karmada::{Division, Target, TargetIndex};
 
-/// Whether the replicas are divided among the clusters. If not, each cluster has all of them, or
-/// there are none.
+/// Returns whether the replicas are divided among the clusters. Otherwise each cluster has all of
+/// them, or there are none.
 pub(super) fn is_divided(parsed: &ParsedBinding, targets: &[Target]) -> bool {
     let duplicated =
         parsed.request.placement.as_ref().is_some_and(|placement| placement.division == Division::Duplicated);
     !duplicated && targets.iter().chain(&parsed.request.targets).any(|target| target.replicas > 0)
 }
 
-/// What percentages are taken of: the replicas of the workload. Where each cluster has all of them,
-/// those of all clusters. A copy of an object without replicas counts as one.
+/// Returns the base of percentages: the replicas of the workload, summed over all clusters if each
+/// has all of them. A copy of an object without replicas counts as one.
 pub(super) fn in_all(parsed: &ParsedBinding, wanted: &[Target]) -> i64 {
     let replicas = i64::from(parsed.request.replicas.max(1));
     if is_divided(parsed, wanted) { replicas } else { replicas.saturating_mul(wanted.len() as i64) }
 }
 
-/// What limits count of these targets: replicas that arrive. A copy of an object without replicas
-/// counts as one.
+/// Returns the weight of these targets for limits: the number of arriving replicas. A copy of an
+/// object without replicas counts as one.
 pub(super) fn weight(parsed: &ParsedBinding, to: &[Target]) -> i64 {
     let present = TargetIndex::new(&parsed.request.targets);
     let is_new = |target: &&Target| present.find(&target.name).is_none();
@@ -30,7 +30,7 @@ pub(super) fn weight(parsed: &ParsedBinding, to: &[Target]) -> i64 {
     parsed.arrivals(to) + objects
 }
 
-/// All clusters that are concerned, by name, with the present and the wanted target.
+/// Returns all affected clusters by name, with the present and the wanted target.
 fn shares<'a>(
     parsed: &'a ParsedBinding,
     wanted: &'a [Target],
@@ -65,7 +65,7 @@ pub(super) fn cut_replicas(
     targets.map(target).collect()
 }
 
-/// Where each cluster has the whole workload, clusters are exchanged for clusters.
+/// Exchanges clusters for clusters, for workloads of which each cluster has all replicas.
 pub(super) fn cut_clusters(
     parsed: &ParsedBinding,
     wanted: &[Target],
@@ -73,7 +73,7 @@ pub(super) fn cut_clusters(
     may_leave: impl Fn(&str, i64) -> i64,
 ) -> Vec<Target> {
     let clusters = shares(parsed, wanted);
-    // Where it stays, it gets the number that is wanted, which is no matter of moving.
+    // A change of the replicas on a cluster that stays is no move.
     let staying: i64 = clusters
         .values()
         .filter(|(is, _)| is.is_some())

@@ -1,4 +1,4 @@
-//! Takes a binding off the clusters that are drained (RM34): as much of it as finds a place.
+//! Removes a binding from drained clusters (RM34), as far as other clusters have capacity.
 
 use super::parsed_binding::Common;
 use super::plan_builder::stays;
@@ -12,9 +12,9 @@ use ballast_engine::karmada::{Mode, Outcome, Placed, Request, Target};
 use ballast_k8s::Key;
 use ballast_watch::View;
 
-/// The bindings that are on one of these clusters, or that are being evicted from one, in key
-/// order. Placements of the Fleet family are among them if a MemberCluster has the name of one of
-/// the clusters, and the placement is there.
+/// Returns the bindings that are on one of these clusters, or are being evicted from one, in key
+/// order. Includes placements of the KubeFleet family on a MemberCluster with the name of one of
+/// the clusters.
 pub fn on_clusters(view: &View, clusters: &[String]) -> Vec<ParsedBinding> {
     let is_one = |name: &str| clusters.iter().any(|cluster| *cluster == *name);
     let objects = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
@@ -38,8 +38,8 @@ pub fn on_clusters(view: &View, clusters: &[String]) -> Vec<ParsedBinding> {
 }
 
 impl PlanBuilder {
-    /// The replicas on drained clusters leave, and nothing else. If not all of them find a place,
-    /// as many as do leave. A workload that stays is refused with the reason.
+    /// Proposes that the replicas on drained clusters leave, and nothing else. If not all of them
+    /// fit elsewhere, as many as possible leave. If none can, the proposal contains the reason.
     pub(super) fn propose_drain(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> Proposal {
         let drained = self.clearing.as_ref().map(|clearing| clearing.drained().clone()).unwrap_or_default();
         let there: Vec<&Target> =
@@ -74,7 +74,7 @@ impl PlanBuilder {
         }
     }
 
-    /// The move off the drained clusters, or why the workload stays.
+    /// Returns the move off the drained clusters, or the reason why the workload stays.
     fn propose_leaving(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> Proposal {
         let options = PlanOptions { mode: api::Mode::Steady, ..*options };
         let request = self.request(parsed, Mode::Steady).into_owned();
@@ -102,7 +102,7 @@ impl PlanBuilder {
         }
     }
 
-    /// The move of as many replicas as find a place. `None`: none does.
+    /// Returns the move of as many replicas as fit elsewhere, or `None` if none does.
     fn drained_in_part(
         &mut self,
         parsed: &ParsedBinding,
@@ -112,7 +112,7 @@ impl PlanBuilder {
         why: &str,
     ) -> Option<Proposal> {
         let all: i32 = leaving.iter().map(|target| target.replicas.max(0)).sum();
-        // The fewest that have to stay: the others fit, and one more of them does not.
+        // The smallest number that must stay: the others fit, and one more does not.
         let (mut low, mut high) = (1, all);
         let mut found: Option<(i32, Placed)> = None;
         while low < high {
@@ -152,9 +152,9 @@ impl PlanBuilder {
         })
     }
 
-    /// A decision spares the clusters that a workload is on, whatever their taints, and may send
-    /// more to one that is lost. What a plan takes off clusters goes to those of the decision that
-    /// are ready, as far as they have room.
+    /// Redirects additional replicas on clusters that are not ready to the other clusters of the
+    /// decision, as far as they have capacity. A decision keeps the present clusters of a workload
+    /// whatever their taints, and may add replicas to a lost cluster.
     pub(super) fn off_the_unready(&self, parsed: &ParsedBinding, mut placed: Placed) -> Placed {
         let is_ready = |target: &Target| !self.unready.contains(&target.name);
         if self.clearing.is_none() || !parsed.request.is_divisible() || placed.targets.iter().all(is_ready) {
@@ -174,7 +174,7 @@ impl PlanBuilder {
         placed
     }
 
-    /// Where the workload would be with so many fewer replicas.
+    /// Decides the workload with `fewer` replicas less.
     fn without(&mut self, request: &Request, fewer: i32) -> Option<Placed> {
         let fewer = Request { replicas: request.replicas - fewer, ..request.clone() };
         match self.pass.decide_as(&fewer, Mode::Steady).outcome {

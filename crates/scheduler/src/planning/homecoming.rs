@@ -1,4 +1,4 @@
-//! The return of a binding to its former placement (RM36, RM37), and how it stands until then
+//! The return of a binding to its former placement (RM36, RM37), and its standing until then
 //! (RM38).
 //!
 //! The former placement is read from the binding's annotation, and does not depend on today's free
@@ -18,25 +18,25 @@ use crate::home::{is_home, share_out};
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
 use ballast_engine::karmada::{Mode, Outcome, Placed, Refusal, Request, Target, TargetIndex};
 
-/// How a binding stands.
+/// The standing of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is where a Fresh decision would place it, or there is no other place for it, or a plan
-    /// with an objective has put it there.
+    /// It is where a Fresh decision would place it, or it fits nowhere else, or a plan with an
+    /// objective has placed it there.
     Well,
-    /// A rule of its placement is broken where it runs; or it lost targets to a failure and has not
-    /// been back; or it is in a later affinity group while an earlier one would take it.
+    /// It runs where a rule of its placement is violated; or it lost targets to a failure and has
+    /// not returned; or it uses a later affinity group although an earlier one has capacity.
     Displaced,
-    /// All is well, and a Fresh decision would divide it otherwise, by more than next to nothing
-    /// (S8).
+    /// No rule is violated, and a Fresh decision would divide it differently, by more than next to
+    /// nothing (S8).
     Drifted,
 }
 
-/// How the binding stands over the present state.
+/// Returns the standing of the binding in the present state.
 ///
-/// It costs one decision or two, some 10 µs each. Reading the binding (`ParsedBinding::of`) costs
-/// about as much again, so a sweep over a fleet should use one builder for many bindings, and parse
-/// each binding once.
+/// The cost is one or two decisions, some 10 µs each. Parsing the binding (`ParsedBinding::of`)
+/// costs about as much again, so callers should use one builder for many bindings, and parse each
+/// binding once.
 pub fn standing(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> Standing {
     if parsed.is_placement() || parsed.request.targets.is_empty() && parsed.home.is_none() {
         return Standing::Well;
@@ -64,13 +64,13 @@ pub fn standing(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> Standing {
     }
 }
 
-/// Whether the binding is displaced.
+/// Returns whether the binding is displaced.
 pub fn is_displaced(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> bool {
     standing(builder, parsed) == Standing::Displaced
 }
 
 impl PlanBuilder {
-    /// Whether it lost targets, and has not been back.
+    /// Returns whether the binding lost targets and has not returned.
     fn is_away(&self, parsed: &ParsedBinding) -> bool {
         let request = &parsed.request;
         let is_asked = request.placement.is_some() && !request.deleting;
@@ -80,13 +80,14 @@ impl PlanBuilder {
             })
     }
 
-    /// See `Pass::is_about_as_even`. Call it after the Fresh decision.
+    /// Calls `Pass::is_about_as_even`. Must be called after the Fresh decision.
     fn is_about_as_even(&self, parsed: &ParsedBinding, placed: &Placed) -> bool {
         self.pass.is_about_as_even(&self.request(parsed, Mode::Fresh), placed)
     }
 
-    /// Whether a rule of the placement is broken where the binding runs: a Steady pass that clears
-    /// dead clusters would move it, or finds no place for what has to leave.
+    /// Returns whether a rule of the placement is violated where the binding runs: a Steady pass
+    /// that clears dead clusters would move it, or finds no capacity for the replicas that must
+    /// leave.
     fn breaks_rules(&mut self, parsed: &ParsedBinding) -> bool {
         let clearing = self.clearing.replace(Arc::new(Clearing::dead()));
         let has_to_leave = {
@@ -97,7 +98,7 @@ impl PlanBuilder {
         let outcome = self.decide(parsed, Mode::Steady).outcome;
         self.clearing = clearing;
         match outcome {
-            // What only grows or shrinks breaks no rule: the scheduler is about to do that.
+            // Growing or shrinking alone violates no rule; the scheduler is about to do it.
             Outcome::Placed(placed) => has_to_leave || leaves(&parsed.request, &placed.targets),
             Outcome::Failed(failed) => {
                 has_to_leave || failed.meanwhile.is_some_and(|kept| leaves(&parsed.request, &kept.targets))
@@ -106,8 +107,8 @@ impl PlanBuilder {
         }
     }
 
-    /// Proposes to go back to where the binding was before it lost targets, or to `past`, as far as
-    /// the rules and the room of today allow.
+    /// Proposes a return to the former placement or to `past`, as far as today's rules and capacity
+    /// allow.
     pub fn propose_home(&mut self, parsed: &ParsedBinding, past: Option<&[Share]>, limits: &Limits) -> Proposal {
         if parsed.is_placement() {
             return of_placement(parsed);
@@ -162,7 +163,8 @@ impl PlanBuilder {
         }
     }
 
-    /// Why the binding stays away. A lost cluster is waited for: its taint is the server's own.
+    /// Returns the reason why the binding does not return. A lost cluster is waited for: its taint
+    /// is set by the server itself.
     fn not_home(&self, refusal: &Refusal) -> Proposal {
         match refusal {
             Refusal::Unfit { cluster, .. } if self.unready.contains(&**cluster) => Proposal::Unplaceable {
@@ -173,8 +175,8 @@ impl PlanBuilder {
         }
     }
 
-    /// For a binding whose home nobody knows: it leaves where it may not be, or goes to an earlier
-    /// affinity group.
+    /// Proposes a move for a binding without a known former placement: off clusters that its rules
+    /// exclude, or to an earlier affinity group.
     fn propose_mended(&mut self, parsed: &ParsedBinding, limits: &Limits) -> Proposal {
         let mode = match self.breaks_rules(parsed) {
             true => Mode::Steady,
@@ -189,8 +191,8 @@ impl PlanBuilder {
         proposal
     }
 
-    /// The targets that come as near to `home` as the filters and the room allow, with the fewest
-    /// moves, and why they are not home. What finds no place stays where it is.
+    /// Returns the targets nearest to `home` that filters and capacity allow, with the fewest
+    /// moves, and the reasons for the difference. Replicas without capacity elsewhere stay.
     fn as_far_as_it_fits(&self, request: &Request, home: &[Target]) -> (Vec<Target>, Vec<Refusal>) {
         let mut refusals = Vec::new();
         let mut reach: BTreeMap<Arc<str>, Target> = BTreeMap::new();
@@ -224,7 +226,8 @@ impl PlanBuilder {
     }
 
     /// Returns to `to`, or as far towards `home` as the rules about all targets together allow.
-    /// `refusals`: why `to` is not `home`. The error is the refusal if nothing can return.
+    /// `refusals` are the reasons why `to` is not `home`. Fails with the refusal if nothing can
+    /// return.
     fn within_rules(
         &mut self,
         parsed: &ParsedBinding,
@@ -256,7 +259,7 @@ impl PlanBuilder {
                 consider(part, term);
             }
         }
-        // A Steady decision keeps as much as it can of targets that break a rule.
+        // A Steady decision keeps as much as it can of targets that violate a rule.
         if let Ok(term) = self.pass.admit_each(request, &to)
             && let Ok((kept, term)) = self.settled(parsed, request, to, term)
             && self.pass.admit(request, &kept).is_ok()
@@ -269,9 +272,9 @@ impl PlanBuilder {
         Ok(Return { to, term, refusals })
     }
 
-    /// Returns like that to `to` that may break no rule: to the same clusters and with the rest at
-    /// home as well, to all but one of them, and to one after the other for as long as each keeps
-    /// the rules.
+    /// Returns variants of `to` that may violate no rule: the same clusters with the rest also at
+    /// the former placement, all but one of the clusters, and one cluster after the other for as
+    /// long as each keeps the rules.
     fn parts_within_rules(&self, request: &Request, home: &[Target], to: &[Target]) -> Vec<Vec<Target>> {
         let (present, former) = (TargetIndex::new(&request.targets), TargetIndex::new(home));
         let arrives = |target: &&Target| {
@@ -287,7 +290,7 @@ impl PlanBuilder {
             let at_home = to.iter().filter(|target| home.iter().any(|known| known.name == target.name));
             let mut reach: BTreeMap<Arc<str>, Target> =
                 at_home.filter(stays).map(|target| (Arc::clone(&target.name), target.clone())).collect();
-            // Clusters that nothing returns to keep what they have.
+            // Clusters that nothing returns to keep their replicas.
             let kept = arriving.iter().filter(|target| clusters.iter().all(|other| other.name != target.name));
             let kept = kept.filter_map(|target| request.targets.iter().find(|known| known.name == target.name));
             let all = clusters.iter().copied().chain(kept);
@@ -314,8 +317,8 @@ impl PlanBuilder {
         parts
     }
 
-    /// What a Steady decision makes of the targets, with the fewest moves. With the affinity group
-    /// that they belong to.
+    /// Returns the Steady decision for the targets, with the fewest moves, and the affinity group
+    /// of the result.
     fn settled(
         &mut self,
         parsed: &ParsedBinding,
@@ -324,14 +327,14 @@ impl PlanBuilder {
         term: Option<Box<str>>,
     ) -> Result<(Vec<Target>, Option<Box<str>>), Proposal> {
         let asked = Request { targets: to.clone(), observed_term: term.clone().unwrap_or_default(), ..request.clone() };
-        // What arrives has taken its room before more is asked for.
+        // Arriving replicas take their capacity before the decision is made.
         self.pass.move_capacity(request, &request.targets, &to);
         let outcome = self.pass.decide_as(&asked, Mode::Steady).outcome;
         self.pass.move_capacity(request, &to, &request.targets);
         match outcome {
             Outcome::Placed(placed) => Ok((placed.targets, placed.term.or(term))),
             Outcome::Skipped(skip) => Err(stays(self.why_skipped(parsed, skip))),
-            // A rule that is broken where the workload is now does not keep it away.
+            // A rule that is violated at the present placement does not prevent the return.
             Outcome::Failed(_) if !self.pass.decide_as(request, Mode::Steady).is_success() => Ok((to, term)),
             Outcome::Failed(failed) => {
                 let reason = MoveReason::NoClusterFits;
@@ -345,14 +348,15 @@ impl PlanBuilder {
 struct Return {
     to: Vec<Target>,
     term: Option<Box<str>>,
-    /// Why it is not complete.
+    /// The reasons why it is incomplete.
     refusals: Vec<Refusal>,
 }
 
-/// The most clusters of a return whose parts are tried one by one.
+/// Maximum number of clusters of a return for which parts are tried one by one.
 const PARTS_MAX: usize = 32;
 
-/// The replicas of `home` that these targets do not have there. Of copies, clusters count.
+/// Returns the number of replicas of `home` that these targets lack there. For copies, clusters
+/// count.
 fn missing_from(home: &[Target], to: &[Target]) -> i64 {
     let there = TargetIndex::new(to);
     let missing = |target: &Target| match there.find(&target.name) {
@@ -362,8 +366,8 @@ fn missing_from(home: &[Target], to: &[Target]) -> i64 {
     home.iter().map(missing).sum()
 }
 
-/// What does not reach home stays where it is: on the clusters that have most of it, or first on
-/// clusters of the former placement.
+/// Keeps the replicas that do not reach the former placement on their clusters: those with most of
+/// them, or first those of the former placement.
 fn keep_the_rest(request: &Request, home: &[Target], reach: &mut BTreeMap<Arc<str>, Target>, at_home_first: bool) {
     let unit = |target: &Target| if request.is_shared() { i64::from(target.replicas) } else { 1 };
     let wanted: i64 = home.iter().map(unit).sum();
@@ -394,12 +398,12 @@ fn keep_the_rest(request: &Request, home: &[Target], reach: &mut BTreeMap<Arc<st
     }
 }
 
-/// Whether the workload had replicas at its former placement, and has none now.
+/// Returns whether the workload had replicas at its former placement and has none now.
 fn has_no_replicas(former: &[Share], request: &Request) -> bool {
     request.replicas <= 0 && former.iter().any(|share| share.replicas > 0)
 }
 
-/// Whether replicas leave a cluster for another one.
+/// Returns whether replicas leave a cluster for another one.
 fn leaves(request: &Request, to: &[Target]) -> bool {
     let after = TargetIndex::new(to);
     let stays = |target: &Target| after.find(&target.name).is_some_and(|known| known.replicas >= target.replicas);

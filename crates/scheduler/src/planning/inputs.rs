@@ -1,5 +1,5 @@
-//! What a plan looks up before it decides: the workload groups of bindings, and the answers of
-//! estimators in member clusters, where any are asked.
+//! Inputs that a plan looks up before it decides: the workload groups of bindings, and the
+//! estimates of member clusters, if estimators are installed.
 
 use std::borrow::{Borrow, Cow};
 
@@ -9,7 +9,7 @@ use ballast_api::karmada::work::v1alpha2::{PartialBinding, RESOURCE_BINDINGS};
 use ballast_engine::karmada::{Request, Shortlist, Target, WorkloadGroups};
 
 impl PlanBuilder {
-    /// Asks the estimators about all these bindings at once.
+    /// Queries the estimators for all these bindings at once.
     pub fn ask_about<B: Borrow<ParsedBinding>>(&mut self, bindings: &[B]) {
         let Some(mut asking) = self.asking.take() else { return };
         let mut list = Shortlist::default();
@@ -21,7 +21,7 @@ impl PlanBuilder {
         self.asking = Some(asking);
     }
 
-    /// Learns what estimators say about the request of a binding.
+    /// Adds the estimates for the request of a binding.
     pub(super) fn learn(&mut self, parsed: &ParsedBinding, request: &mut Cow<'_, Request>) {
         let Some(asking) = &mut self.asking else { return };
         request.to_mut().questions = asking::questions_of(&parsed.object.text.content(), &parsed.request);
@@ -30,8 +30,8 @@ impl PlanBuilder {
         asking.learn(&mut self.pass, &list);
     }
 
-    /// Reads where the workloads of the request's groups are. Most fleets have no groups, so
-    /// nothing is read before a request has a group. A group belongs to one namespace.
+    /// Reads the targets of the workloads in the request's groups. Most installations have no
+    /// groups, so nothing is read before a request has a group. A group belongs to one namespace.
     pub(super) fn know_groups(&mut self, request: &Request) {
         if request.groups == WorkloadGroups::default() || self.grouped.contains(&request.namespace) {
             return;

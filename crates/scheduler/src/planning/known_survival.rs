@@ -1,5 +1,6 @@
-//! The last answers about what the loss of each domain would strand. The metric computes them in
-//! the background, and a review whose own answer takes too long returns them with their time.
+//! The latest results of the replicas that the loss of each domain would strand. The metric
+//! computes them in the background. A review returns them with their time if its own computation
+//! takes too long.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,17 +9,17 @@ use ballast_api::ballast::v1alpha1::{DomainSurvival, FailureDomain};
 use ballast_k8s::{Revision, Time};
 use ballast_watch::Cache;
 
-/// An answer about all workloads of a fleet without suppositions.
+/// A result for all workloads, without hypothetical changes.
 #[derive(Clone, Debug)]
 pub struct KnownAnswer {
-    /// The view that it is about, and its time.
+    /// The revision and time of the view that was evaluated.
     pub revision: Revision,
     pub time: Time,
     pub workloads: i64,
     pub domains: Vec<DomainSurvival>,
 }
 
-/// The last answer for each kind of domain. It is a companion of the cache.
+/// The latest result for each kind of domain. It is a companion of the cache.
 #[derive(Default)]
 pub struct KnownSurvival(Mutex<BTreeMap<FailureDomain, Arc<KnownAnswer>>>);
 
@@ -31,7 +32,7 @@ impl KnownSurvival {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&by).cloned()
     }
 
-    /// Remembers the answer, unless a later one is known.
+    /// Stores the result, unless a later one is known.
     pub fn put(&self, by: FailureDomain, answer: KnownAnswer) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.get(&by).is_none_or(|known| known.time <= answer.time) {

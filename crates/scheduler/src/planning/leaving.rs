@@ -5,9 +5,9 @@ use crate::convert;
 use ballast_api::karmada::work::v1alpha2::TargetCluster;
 use ballast_engine::karmada::{Mode, Outcome, Target};
 
-/// The targets of the workload once it has left these clusters, with as few moves as possible.
-/// `None`: the scheduler leaves the binding to others. The error says why not all of it has another
-/// place.
+/// Returns the targets of the workload once it has left these clusters, with as few moves as
+/// possible. `None`: the scheduler does not manage the binding. The error is the reason why not all
+/// replicas fit elsewhere.
 pub fn place_without(
     builder: &mut PlanBuilder,
     parsed: &ParsedBinding,
@@ -26,9 +26,9 @@ pub fn place_without(
     }
 }
 
-/// Whether a Steady pass would leave the workload on these targets, if it were there and no longer
-/// evicted from any of them, and whether there is room for what it does not hold there yet (RM1).
-/// More may be missing: that is the next pass's concern.
+/// Returns whether a Steady pass would keep these targets if the workload were no longer evicted
+/// from any of them, with capacity for replicas that it does not hold there yet (RM1). More
+/// replicas may be missing, which the next pass handles.
 pub fn would_keep(builder: &mut PlanBuilder, parsed: &ParsedBinding, targets: &[TargetCluster]) -> bool {
     let mut returned = parsed.clone();
     returned.request.targets = convert::karmada::targets(targets);
@@ -51,8 +51,8 @@ pub fn would_keep(builder: &mut PlanBuilder, parsed: &ParsedBinding, targets: &[
 }
 
 impl PlanBuilder {
-    /// Whether a cluster has no room for what the workload would have there beyond what it holds.
-    /// Without reservations, nobody knows.
+    /// Returns whether a cluster lacks capacity for replicas that the workload does not hold there
+    /// yet. Always false without reservations, because the capacity is unknown.
     fn lacks_room(&mut self, parsed: &ParsedBinding, to: &[Target]) -> bool {
         if !self.profile.reserves {
             return false;

@@ -1,21 +1,21 @@
 //! Reduces a decision to the best one that moves at most the allowed number of copies. Pure.
 //!
 //! The best result leaves the fewest copies to move later. Missing copies are placed first, because
-//! a workload with too few copies is worse off than one with copies in the wrong place. Then copies
-//! move, one at a time, from the cluster with the largest excess to the cluster with the largest
-//! deficit. Names decide among equals.
+//! a workload with too few copies is worse off than one with copies on the wrong clusters. Then
+//! copies move, one at a time, from the cluster with the largest excess to the cluster with the
+//! largest deficit. Names decide among equals.
 //!
-//! Copies are counted where they arrive. One that merely leaves, because the workload wants fewer
-//! than it has, is no move and is not bounded.
+//! Copies are counted where they arrive. A copy that merely leaves, because the workload needs
+//! fewer than it has, is no move and is not bounded.
 
 /// One cluster of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterShare {
-    /// Copies that are there.
+    /// Copies on the cluster.
     pub present: i64,
-    /// Copies that the decision wants there.
+    /// Copies that the decision assigns to the cluster.
     pub wanted: i64,
-    /// How many of those that are there may leave for another cluster.
+    /// The number of present copies that may leave for another cluster.
     pub may_leave: i64,
 }
 
@@ -29,15 +29,15 @@ impl ClusterShare {
     }
 }
 
-/// The copies of each cluster, in the order of `shares`, which are sorted by name. At most `most`
-/// copies arrive. None: as many as the decision wants.
+/// Returns the copies of each cluster, in the order of `shares`, which are sorted by name. At most
+/// `most` copies arrive; `None`: as many as the decision needs.
 pub fn cut(shares: &[ClusterShare], most: Option<i64>) -> Vec<i64> {
     let sum = |of: fn(&ClusterShare) -> i64| shares.iter().map(of).fold(0, i64::saturating_add);
     let (there, wanted) = (sum(|share| share.present), sum(|share| share.wanted));
     let most = most.unwrap_or(i64::MAX).max(0);
     let mut after: Vec<i64> = shares.iter().map(|share| share.present).collect();
 
-    // The surplus leaves first, and of it the copies that may leave.
+    // The surplus leaves first, starting with copies that may leave.
     let mut free: Vec<i64> = shares.iter().map(|share| share.excess().min(share.may_leave.max(0))).collect();
     let mut bound: Vec<i64> = shares.iter().zip(&free).map(|(share, free)| share.excess() - free).collect();
     let surplus = (there - wanted).max(0);
@@ -57,12 +57,12 @@ pub fn cut(shares: &[ClusterShare], most: Option<i64>) -> Vec<i64> {
     after
 }
 
-/// Takes `count` away, each time one from the largest amount, the first of equals. Returns what was
-/// taken from each. Takes all there is if that is less.
+/// Takes `count` away, each time one from the largest amount, the first of equals. Returns the
+/// number taken from each. Takes everything if there is less.
 fn take_from_largest(amounts: &mut [i64], count: i64) -> Vec<i64> {
     let above = |level: i64| amounts.iter().fold(0, |sum: i64, amount| sum.saturating_add((amount - level).max(0)));
-    // The highest level to which `count` is enough to bring all of them down. Nothing is walked one
-    // by one, because a workload can have millions of replicas.
+    // The highest level such that lowering all amounts to it takes at most `count`. Binary search,
+    // because a workload can have millions of replicas.
     let (mut low, mut high) = (0, amounts.iter().copied().max().unwrap_or(0).max(0));
     while low < high {
         let middle = low + (high - low) / 2;
@@ -75,7 +75,8 @@ fn take_from_largest(amounts: &mut [i64], count: i64) -> Vec<i64> {
     let mut rest = (count - above(low)).max(0);
     let mut taken = Vec::with_capacity(amounts.len());
     for amount in amounts {
-        // At this level all that were higher are equal, so the rest comes from the first of them.
+        // All amounts above this level are now equal to it, so the remainder is taken from the
+        // first of them.
         let more = i64::from(low > 0 && *amount >= low && rest > 0);
         rest -= more;
         let took = (*amount - low).max(0) + more;
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(cut(&[held(4, 1, 0), held(0, 1, 0)], None), [2, 0]);
     }
 
-    /// `take_from_largest`, step by step.
+    /// Computes `take_from_largest` step by step.
     fn one_by_one(amounts: &mut [i64], count: i64) -> Vec<i64> {
         let mut taken = vec![0; amounts.len()];
         for _ in 0..count {
@@ -165,9 +166,9 @@ mod tests {
             let wanted: i64 = shares.iter().map(|share| share.wanted).sum();
             let full: i64 = shares.iter().map(|share| share.deficit()).sum();
             prop_assert!(arrivals(&shares, &after) <= bound);
-            // The sum is what is wanted, or as much of what is missing as may come.
+            // The sum is the wanted one, or includes as many missing copies as may arrive.
             prop_assert_eq!(after.iter().sum::<i64>(), wanted.min(there.saturating_add(bound)));
-            // Nothing goes beyond the decision, in either direction.
+            // No share exceeds the decision, in either direction.
             for (share, after) in shares.iter().zip(&after) {
                 let (low, high) = (share.present.min(share.wanted), share.present.max(share.wanted));
                 prop_assert!((low..=high).contains(after), "{share:?} became {after}");

@@ -1,14 +1,14 @@
-//! Decisions without writes: where many bindings would go, and whether all of it fits together.
+//! Decisions without writes: the targets of many bindings, and whether all of them fit together.
 //!
-//! 1. A [`Planner`] keeps the clusters in step and gives a [`PlanningSnapshot`]: one view, made
-//!    ready for decisions. Callers may change it, to plan for a hypothetical fleet.
+//! 1. A [`Planner`] keeps the clusters up to date and returns a [`PlanningSnapshot`]: one view,
+//!    prepared for decisions. Callers may change it, to plan for hypothetical clusters.
 //! 2. A [`Selection`] finds the selected bindings, as [`ParsedBinding`]s.
 //! 3. [`plan()`] decides them all, one after another, against a ledger of capacity (BD1). A
 //!    [`PlanBuilder`] is that ledger, for callers that decide step by step.
 //! 4. [`edits`] is the write that executes a decision.
 //!
-//! Nothing here writes or reads a clock, and nothing waits but for the estimators that a snapshot
-//! may ask (`asking`).
+//! Nothing here writes or reads a clock. The only blocking calls are queries to the estimators of a
+//! snapshot (`asking`).
 
 mod clearing;
 mod cutting;
@@ -62,44 +62,44 @@ use ballast_engine::karmada::{ClusterSet, Decision, Mode, Outcome, Placed, Profi
 use ballast_k8s::{Edit, Object, Time};
 use ballast_watch::{Cache, View};
 
-/// Makes views ready for decisions. Cheap where few clusters have changed since the last one.
+/// Prepares views for decisions. Cheap if few clusters have changed since the last call.
 pub struct Planner {
     profile: Arc<Profile>,
     clusters: Mutex<ClusterCache>,
 }
 
-/// Everything that decisions are made from. Cheap to clone, and to change before it is used.
+/// The input of decisions. Cheap to clone, and to change before use.
 #[derive(Clone)]
 pub struct PlanningSnapshot {
     pub view: Arc<View>,
-    /// The clusters with the room that is left.
+    /// The clusters with their free capacity.
     pub clusters: ClusterSet,
-    /// Who holds what they do not have left.
+    /// The holders of the capacity that is not free.
     pub room: Room,
-    /// Asks the estimators, on a thread that may wait. `None`: none is asked.
+    /// Queries the estimators, on a thread that may block. `None`: no estimators.
     pub asking: Option<Asking>,
-    /// Which holders may be named.
+    /// The holders that messages may name.
     pub names: Names,
     /// The clusters with NoExecute taints, and their taints.
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
-    /// The clusters that say that they are not Ready.
+    /// The clusters with a false Ready condition.
     pub unready: Arc<BTreeSet<Arc<str>>>,
     pub profile: Arc<Profile>,
     pub now: Time,
-    /// What Steady plans take off clusters. `None`: they decide as the scheduler does.
+    /// The clusters that Steady plans clear. `None`: they decide as the scheduler does.
     pub clearing: Option<Arc<Clearing>>,
-    /// The clusters that are supposed to be otherwise than in the view, as objects.
+    /// The hypothetical clusters that differ from the view, as objects.
     pub supposed: BTreeMap<Arc<str>, Arc<Cluster>>,
 }
 
 impl Planner {
-    /// The profile has to be that of the scheduler: plans are about what it would decide.
+    /// Creates a planner. The profile must be the scheduler's, because plans predict its decisions.
     pub fn new(profile: Profile) -> Planner {
         Planner { profile: Arc::new(profile), clusters: Mutex::default() }
     }
 
-    /// The newest view, with the room that is left in it. It shares what all decisions of the
-    /// process share, and so costs little.
+    /// Returns the newest view with its free capacity. Cheap, because the state is shared with all
+    /// decisions of the process.
     pub fn present(&self, cache: &Cache, now: Time) -> PlanningSnapshot {
         if !self.profile.reserves {
             let snapshot = self.snapshot(cache.view(), now);
@@ -114,9 +114,10 @@ impl Planner {
         PlanningSnapshot { view, clusters, room, asking, names, no_execute, unready, profile, now, clearing, supposed }
     }
 
-    /// Any view, such as one of the past. What its bindings hold is counted anew: see `present`.
+    /// Returns a snapshot of any view, such as a past one. Resources of its bindings are counted
+    /// from scratch; see `present`.
     pub fn snapshot(&self, view: Arc<View>, now: Time) -> PlanningSnapshot {
-        // A panic elsewhere leaves clusters that are in order, each by itself.
+        // A panic in another thread leaves each cluster consistent.
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         clusters.sync(&view);
         let (room, left) = Room::of(&view, &clusters, &self.profile, now);
@@ -137,16 +138,16 @@ impl Planner {
 }
 
 impl PlanningSnapshot {
-    /// Makes Steady plans take replicas off these clusters.
+    /// Makes Steady plans clear these clusters.
     #[must_use]
     pub fn clearing(self, clearing: Clearing) -> PlanningSnapshot {
         PlanningSnapshot { clearing: Some(Arc::new(clearing)), ..self }
     }
 
-    /// Supposes that a cluster is gone.
+    /// Removes a cluster hypothetically.
     pub fn lose(&mut self, name: &str) {
         self.clusters.remove(name);
-        // What is shared is copied only where it changes.
+        // Copy on write: shared maps are copied only if they change.
         if self.no_execute.contains_key(name) {
             Arc::make_mut(&mut self.no_execute).remove(name);
         }
@@ -155,15 +156,15 @@ impl PlanningSnapshot {
         }
     }
 
-    /// The clusters that are lost already: those that report that they are not Ready, and those
-    /// that are being deleted.
+    /// Returns the clusters that are lost already: clusters that report that they are not Ready,
+    /// and clusters that are being deleted.
     pub fn lost(&self) -> impl Iterator<Item = &Arc<str>> {
         let names = self.clusters.iter().map(|cluster| (&cluster.name, cluster.deleting));
         names.filter(|(name, deleting)| *deleting || self.unready.contains(*name)).map(|(name, _)| name)
     }
 
-    /// The same without the clusters that are lost already, so that the replicas there need other
-    /// clusters.
+    /// Returns the snapshot without the clusters that are lost already, so that the replicas there
+    /// need other clusters.
     #[must_use]
     pub fn without_lost(&self) -> PlanningSnapshot {
         let mut rest = self.clone();
@@ -171,7 +172,7 @@ impl PlanningSnapshot {
         rest
     }
 
-    /// Supposes that a cluster is like this: another one, or a new one.
+    /// Replaces or adds a cluster hypothetically.
     pub fn suppose(&mut self, cluster: &Cluster) {
         let (lowered, _) = convert::karmada::cluster(cluster);
         let left = match self.profile.reserves {
@@ -189,12 +190,12 @@ impl PlanningSnapshot {
     }
 }
 
-/// The edits that put a binding on these targets, as the scheduler would write them after a pass
-/// that succeeded. `term` is the affinity group that the targets belong to, if there are groups.
-/// The binding records the cause.
+/// Returns the edits that put a binding on these targets, as the scheduler would write them after a
+/// successful pass. `term` is the affinity group of the targets, if there are groups. The binding
+/// records the cause.
 ///
-/// `binding` is what `object` says. A trigger that is pending would count as served, so it must be
-/// left to the scheduler.
+/// `binding` is the parsed `object`. A pending trigger would count as served, so such a binding
+/// must be left to the scheduler.
 pub fn edits(
     object: &Object,
     binding: &AnyBinding,

@@ -1,5 +1,6 @@
-//! Plans for the fleet as a whole (PL1 to PL6): what has to leave leaves, and beyond that replicas
-//! move as an objective asks, among the placements that each workload's rules allow.
+//! Plans with an objective for all clusters together (PL1 to PL6). Replicas that must leave their
+//! clusters do, and further replicas move to improve the objective, among the placements that each
+//! workload's rules allow.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -21,19 +22,20 @@ use ballast_engine::karmada::{Freedom, Mode, Needs, Placement, Request, Shared, 
 use ballast_engine::optimise::{self, Item, Problem, ReplicasBySite, Rules, Site, Solution};
 use ballast_k8s::{Key, Time};
 
-/// The most resources that are looked at where an objective names none.
+/// Maximum number of resources that are considered if an objective names none.
 const RESOURCES_MAX: usize = 16;
 
-/// What a plan with an objective comes to.
+/// The result of a plan with an objective.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObjectiveOutcome {
     pub status: ObjectiveStatus,
-    /// The least gain of one replica that moves.
+    /// The minimum gain of one moving replica.
     pub least_gain: f64,
 }
 
 impl ObjectiveOutcome {
-    /// What the bindings remember of the plan. `aim_at` adds what is each one's own.
+    /// Returns the record of the plan for its bindings. `aim_at` adds the fields specific to each
+    /// binding.
     pub fn aim(&self, objective: &Objective, planned_at: Time) -> Aim {
         Aim {
             goal: objective.goal,
@@ -48,7 +50,7 @@ impl ObjectiveOutcome {
     }
 }
 
-/// What a binding remembers that a plan puts on `targets`.
+/// Returns the record for a binding that a plan puts on `targets`.
 pub fn aim_at(aim: Aim, binding: &AnyBinding, targets: &[Target]) -> Aim {
     let from = binding.spec.clusters.iter();
     let from = from.map(|it| Share { name: it.name.clone(), replicas: it.replicas.unwrap_or_default() });
@@ -66,7 +68,7 @@ pub fn plan_for(
     tell: impl FnMut(&mut PlanBuilder, &ParsedBinding, &Proposal),
 ) -> MovePlan {
     let mut wishes = Wishes::of(snapshot, &bindings, objective, limits);
-    // The rest is decided like any other plan, with a ledger that has seen nothing of the search.
+    // The rest is decided like any other plan, with a ledger unaffected by the search.
     let open = PlanningSnapshot { clearing: None, ..snapshot.clone() };
     let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| wishes.propose(builder, parsed, limits);
     let mut plan = plan_by(&open, bindings, order, propose, tell);
@@ -75,13 +77,13 @@ pub fn plan_for(
     plan
 }
 
-/// What the search wants of each binding.
+/// The result of the search for each binding.
 struct Wishes {
-    /// Where bindings go, and the affinity group there.
+    /// The new targets of bindings, with their affinity group.
     to: HashMap<Key, (Vec<Share>, Option<Box<str>>)>,
-    /// Why a part of what has to leave cannot.
+    /// The reasons why some replicas that must leave cannot.
     short: HashMap<Key, Shortfall>,
-    /// Why bindings stay or fit nowhere.
+    /// The reasons why bindings stay or fit nowhere.
     kept: HashMap<Key, Proposal>,
     status: ObjectiveStatus,
     least_gain: f64,
@@ -137,14 +139,14 @@ impl Wishes {
     }
 }
 
-/// A search in preparation.
+/// A search that is being prepared.
 struct Search {
     snapshot: PlanningSnapshot,
     is_drain: bool,
     drained: BTreeSet<Arc<str>>,
     limits: Limits,
     builder: PlanBuilder,
-    /// Where bindings go in any case, by position, and the affinity group there.
+    /// The mandatory moves by position, with the affinity group of their targets.
     start: HashMap<usize, (Vec<Target>, Option<Box<str>>)>,
     short: HashMap<Key, Shortfall>,
     kept: HashMap<Key, Proposal>,
@@ -167,8 +169,8 @@ impl Search {
         }
     }
 
-    /// Decides what has to leave: clusters that are gone, closed or drained, and later affinity
-    /// groups where an earlier one has room.
+    /// Decides the mandatory moves: off clusters that are deleted, closed or drained, and to an
+    /// earlier affinity group with capacity.
     fn start(&mut self, bindings: &[ParsedBinding]) {
         let options = PlanOptions { mode: api::Mode::Steady, limits: self.limits };
         self.builder.ask_about(bindings);
@@ -198,8 +200,8 @@ impl Search {
         (optimise::solve(&problem, &mut ledger), ledger)
     }
 
-    /// As `solved`, with figures that the engine has decided. A plan that lowers none of them is
-    /// dropped, apart from what leaves in any case.
+    /// Solves like `solved`, with figures from decisions of the engine. A plan that lowers none of
+    /// them is reduced to the mandatory moves.
     fn survived<'p>(&self, bindings: &'p [ParsedBinding], objective: &Objective) -> (Solution, Ledger<'p>) {
         let survey = Survey::new(&self.snapshot, bindings, objective.by.unwrap_or_default());
         let before = survey.before();
@@ -264,7 +266,7 @@ impl Search {
         (problem, ledger)
     }
 
-    /// The clusters that plans for the same took the binding away from lately.
+    /// Returns the clusters from which recent plans with the same objective removed the binding.
     fn left(&self, parsed: &ParsedBinding, objective: &Objective, fleet: &Fleet) -> Arc<[u32]> {
         let aim = parsed.aim.as_deref().filter(|aim| aim.is_for(objective));
         let left = aim.map_or(&[][..], |aim| aim.left_lately(self.snapshot.now));
@@ -294,7 +296,7 @@ impl Search {
         let there: i64 = at.iter().map(|(_, replicas)| replicas).sum();
         let is_counted = freedom == Some(Freedom::Whole) || there == i64::from(request.replicas);
         let start_places = start.map(|(to, _)| places(to));
-        // What has other replicas than it wants is the scheduler's: it is about to decide.
+        // The scheduler is about to decide a workload with a wrong number of assigned replicas.
         let freedom =
             freedom.filter(|_| there > 0 && at.len() == request.targets.len() && (is_counted || start.is_some()));
         let Some(freedom) = freedom else { return Item { needs, at, ..Item::default() } };
@@ -339,7 +341,8 @@ impl Search {
 }
 
 impl PlanBuilder {
-    /// Where the binding goes, if an earlier affinity group than the one in use takes it.
+    /// Returns the new targets of the binding if an earlier affinity group than the current one
+    /// accepts it.
     fn earlier_group(&mut self, parsed: &ParsedBinding) -> Option<(Vec<Target>, Box<str>)> {
         if parsed.request.observed_term.is_empty() {
             return None;
@@ -351,7 +354,7 @@ impl PlanBuilder {
     }
 }
 
-/// The clusters, and the resources that count.
+/// The clusters, and the resources that are considered.
 struct Fleet {
     names: Vec<Arc<str>>,
     positions: HashMap<Arc<str>, u32>,
@@ -369,7 +372,7 @@ impl Fleet {
             }
             (None, _) => facts.values().flat_map(|facts| facts.has.keys().cloned()).collect(),
         };
-        // A price that is left out would count as none.
+        // A missing price would count as zero.
         let most = if objective.goal == api::Goal::Cost { usize::MAX } else { RESOURCES_MAX };
         let resources: Vec<Box<str>> = resources.into_iter().take(most).collect();
         let mut fleet = Fleet { names: Vec::new(), positions: HashMap::new(), resources, sites: Vec::new() };
@@ -379,7 +382,7 @@ impl Fleet {
             let capacity = cluster.capacity.as_ref();
             let free = capacity.map_or(&[][..], |capacity| &capacity.free);
             let mut site = fleet.site(&facts[&cluster.name], free);
-            // Models of nodes may say that there is more than the sums say.
+            // Resource models may report more capacity than the sums.
             if capacity.is_some_and(|capacity| capacity.grades.is_none()) {
                 site.room = site.has.iter().zip(&site.used).map(|(has, used)| (has - used).max(0)).collect();
             }
@@ -425,7 +428,8 @@ impl Fleet {
         places
     }
 
-    /// What selected workloads request on a cluster is used there, although nobody reports it.
+    /// Counts the requests of selected workloads as used on their clusters, even if no report
+    /// contains them.
     fn count_at_least(&mut self, items: &[Item]) {
         let mut requested: Vec<Vec<i64>> = self.sites.iter().map(|site| vec![0; site.used.len()]).collect();
         for item in items {
@@ -442,7 +446,7 @@ impl Fleet {
     }
 }
 
-/// The sets of clusters that bindings may go to. Bindings with equal placements share theirs.
+/// The sets of clusters that bindings may use. Bindings with equal placements share a set.
 #[derive(Default)]
 struct Choices {
     sets: Vec<Box<[u32]>>,
@@ -458,7 +462,7 @@ struct ChoiceKey {
     kind: Box<str>,
 }
 
-/// The room that the search gives away, and the rules that it asks about.
+/// The capacity that the search uses, and the placement rules that it checks.
 struct Ledger<'p> {
     builder: PlanBuilder,
     requests: Vec<Cow<'p, Request>>,
@@ -513,7 +517,7 @@ impl<'p> Ledger<'p> {
         position
     }
 
-    /// Where the plan puts bindings, by position.
+    /// Returns the targets of the plan, by position of the binding.
     fn targets(&self, solution: &Solution) -> HashMap<usize, Vec<Target>> {
         let to = |(item, places): &(usize, ReplicasBySite)| {
             let targets = places.iter().map(|(site, replicas)| self.target(*item, *site, *replicas));

@@ -1,4 +1,4 @@
-//! One binding as a plan reads it: parsed once, and kept small, because plans hold 100,000 of them.
+//! A binding as plans use it: parsed once, and small, because a plan holds up to 100,000 of them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
@@ -18,31 +18,31 @@ use ballast_k8s::{Key, Object, read_json};
 use ballast_watch::View;
 use ballast_worker::placements;
 
-/// A binding of the Karmada family, or a placement of the Fleet family.
+/// A binding of the Karmada family, or a placement of the KubeFleet family.
 #[derive(Clone, Debug)]
 pub struct ParsedBinding {
     pub object: Arc<Object>,
     pub binding: BindingRef,
     pub workload: WorkloadRef,
-    /// The request to the engine. For a Fleet placement, it has only the present targets.
+    /// The request to the engine. For a KubeFleet placement, it contains only the present targets.
     pub request: Request,
-    /// Where it was before it lost targets, if it has not been back.
+    /// The former placement, if the binding lost targets and has not returned.
     pub home: Option<Box<Home>>,
-    /// The last plan with an objective that has moved it, and whether it is still where that plan
-    /// has put it.
+    /// The last plan with an objective that has moved the binding. `has_stayed`: whether the
+    /// binding still has the targets of that plan.
     pub aim: Option<Box<Aim>>,
     has_stayed: bool,
-    /// The running rebalance that moves it: `clusterrebalances/<name>` or
+    /// The running rebalance that moves the binding: `clusterrebalances/<name>` or
     /// `rebalances/<namespace>/<name>`.
     pub moved_by: Option<Box<str>>,
-    /// Clusters that the binding is evicted from, only because of a taint.
+    /// Clusters from which the binding is evicted only because of a taint.
     pub(super) evicted_by_taint: Box<[Box<str>]>,
     /// The tolerations of the placement, if any of them is limited in time.
     pub(super) limited: Box<[Toleration]>,
 }
 
 impl ParsedBinding {
-    /// The binding or placement of this key. None if it is gone, or cannot be read.
+    /// Returns the binding or placement of this key, or `None` if it does not exist or is invalid.
     pub fn find(view: &View, key: &Key) -> Option<ParsedBinding> {
         let object = view.get(key)?;
         match PlacementKinds::of(key.resource) {
@@ -51,13 +51,14 @@ impl ParsedBinding {
         }
     }
 
-    /// None if the object is not a binding of the Karmada family, or cannot be read. A binding that
-    /// names a workload of another namespace has no effect, and is not read either (WH7).
+    /// Parses a binding. Returns `None` if the object is not a binding of the Karmada family, or is
+    /// invalid. A binding that references a workload of another namespace has no effect, and is
+    /// skipped (WH7).
     pub fn of(object: &Arc<Object>) -> Option<ParsedBinding> {
         Some(ParsedBinding::read(object)?.0)
     }
 
-    /// As `of`, with the binding as it was read.
+    /// Parses like `of`, and also returns the binding itself.
     pub fn read(object: &Arc<Object>) -> Option<(ParsedBinding, AnyBinding)> {
         if !BINDINGS.contains(&object.key.resource) {
             return None;
@@ -100,13 +101,14 @@ impl ParsedBinding {
         self
     }
 
-    /// The binding as it would be if it tolerated without an end what it tolerates for a time.
+    /// Returns the binding with its time-limited tolerations made unlimited.
     #[must_use]
     pub fn tolerating_longer(&self) -> ParsedBinding {
         ParsedBinding { limited: [].into(), ..self.clone() }
     }
 
-    /// A placement of the Fleet family moves by a trigger, so only its present clusters are known.
+    /// Parses a placement of the KubeFleet family. It moves by a trigger, so only its present
+    /// clusters are known.
     pub(super) fn of_placement(view: &View, object: &Arc<Object>, kinds: &PlacementKinds) -> ParsedBinding {
         let Key { namespace, name, .. } = &object.key;
         let bindings = placements::children(view, kinds.bindings, &object.key, &[]);
@@ -140,47 +142,49 @@ impl ParsedBinding {
         }
     }
 
-    /// Whether this is a placement of the Fleet family. It moves by being triggered.
+    /// Returns whether this is a placement of the KubeFleet family. It moves by being triggered.
     pub fn is_placement(&self) -> bool {
         PlacementKinds::of(self.object.key.resource).is_some()
     }
 
-    /// Whether other workloads decide where this one may go.
+    /// Returns whether the binding is in a workload group, so that other members restrict its
+    /// targets.
     pub(super) fn is_grouped(&self) -> bool {
         self.request.groups != WorkloadGroups::default()
     }
 
-    /// Whether it may fit later in a plan that refuses it now for this reason.
+    /// Returns whether the binding may fit later in a plan that refuses it now for this reason.
     pub(super) fn waits(&self, refused: MoveReason) -> bool {
         refused == MoveReason::NoRoom || self.is_grouped()
     }
 
-    /// Whether a plan with an objective has put it where it is, for as many replicas as it has now.
+    /// Returns whether a plan with an objective has set the present targets, for the present number
+    /// of replicas.
     pub fn is_aimed(&self) -> bool {
         let there: i64 = self.request.targets.iter().map(|target| i64::from(target.replicas)).sum();
         let is_whole = !self.request.is_shared() || there == i64::from(self.request.replicas);
         self.has_stayed && is_whole
     }
 
-    /// Where the workload is, by name.
+    /// Returns the present targets of the workload, sorted by name.
     pub fn from(&self) -> Vec<Share> {
         shares(&self.request.targets)
     }
 
-    /// Whether these targets are where the workload is already. The order does not matter.
+    /// Returns whether these are the present targets, in any order.
     pub fn is_at(&self, targets: &[Target]) -> bool {
         together::is_at(&self.request.targets, targets)
     }
 
-    /// How many replicas arrive at a cluster if these are the targets.
+    /// Returns the number of replicas that arrive at clusters with these targets.
     pub fn arrivals(&self, to: &[Target]) -> i64 {
         let present = TargetIndex::new(&self.request.targets);
         let more = |target: &Target| (i64::from(target.replicas) - present.replicas_on(&target.name)).max(0);
         to.iter().map(more).sum()
     }
 
-    /// How many replicas of a cluster count as available: all, unless a report says otherwise. None
-    /// on a cluster that is not Ready.
+    /// Returns the number of available replicas on a cluster: all, unless a report contains a lower
+    /// number, and zero on a cluster that is not Ready.
     pub(super) fn available_on(&self, cluster: &str, reports: &Reports, unready: &BTreeSet<Arc<str>>) -> i64 {
         let there = self.request.replicas_on(cluster);
         if unready.contains(cluster) {
@@ -193,7 +197,7 @@ impl ParsedBinding {
             .map_or(there, |(_, told)| told.unwrap_or(there).min(there))
     }
 
-    /// The reports of the clusters. They are parsed only when a caller needs them.
+    /// Returns the reports of the clusters. They are parsed only on demand.
     pub(super) fn reports(&self) -> Reports {
         let binding = read_json::<AnyBinding>(&self.object.text.content());
         let items = binding.map(|binding| binding.status.aggregated_status).unwrap_or_default();
@@ -216,7 +220,7 @@ fn share<T: Eq + Hash>(known: &mut HashSet<Shared<T>>, own: &mut Option<Shared<T
     }
 }
 
-/// The available replicas by cluster. None: no number, and not unhealthy.
+/// The available replicas by cluster. `None`: the report has no number and is not unhealthy.
 pub(super) struct Reports(Vec<(Box<str>, Option<i64>)>);
 
 fn available(item: &AggregatedStatusItem) -> Option<i64> {
@@ -235,7 +239,7 @@ fn reference(kind: &str, object: &Object) -> BindingRef {
     }
 }
 
-/// The targets as moves list them, by name.
+/// Returns the targets in the form of moves, sorted by name.
 pub fn shares(targets: &[Target]) -> Vec<Share> {
     let share = |target: &Target| Share { name: target.name.to_string(), replicas: target.replicas };
     let mut shares: Vec<Share> = targets.iter().map(share).collect();
@@ -244,7 +248,7 @@ pub fn shares(targets: &[Target]) -> Vec<Share> {
 }
 
 impl PlanningSnapshot {
-    /// The binding or placement of this key, as it is in the view.
+    /// Returns the binding or placement of this key in the view.
     pub fn find(&self, key: &Key) -> Option<ParsedBinding> {
         ParsedBinding::find(&self.view, key)
     }

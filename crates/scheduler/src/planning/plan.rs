@@ -1,4 +1,4 @@
-//! The decisions for many bindings over one view, which fit together (BD1).
+//! Decisions for many bindings over one view that fit together (BD1).
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -10,21 +10,21 @@ use ballast_api::ballast::v1alpha1::{ClusterCount, CostStatus, Limits, MoveReaso
 use ballast_engine::karmada::Target;
 use ballast_k8s::{GroupResource, Key};
 
-/// What is to become of the selected bindings.
+/// The plan for the selected bindings.
 #[derive(Clone, Debug, Default)]
 pub struct MovePlan {
-    /// In the order in which they were decided.
+    /// Moves in the order in which they were decided.
     pub moves: Vec<PlannedMove>,
     pub unplaceable: Vec<UnplaceableBinding>,
-    /// Those that stay although they are not where a decision would place them.
+    /// Bindings that stay although a decision would place them elsewhere.
     pub stays: Vec<StayingBinding>,
-    /// All bindings, counted. Nothing has moved yet.
+    /// The counts of all bindings, before any move.
     pub summary: Summary,
-    /// By name.
+    /// Sorted by name.
     pub clusters: Vec<ClusterCount>,
-    /// How near it comes to its objective, if it has one.
+    /// How near the plan comes to its objective, if it has one.
     pub objective: Option<ObjectiveOutcome>,
-    /// What the bindings cost, if any cluster tells a price.
+    /// The cost of the bindings, if any cluster has a price.
     pub cost: Option<CostStatus>,
 }
 
@@ -32,18 +32,18 @@ pub struct MovePlan {
 #[derive(Clone, Debug)]
 pub struct PlannedMove {
     pub parsed: ParsedBinding,
-    /// By name. Empty for a Fleet placement, which moves by being triggered.
+    /// Sorted by name. Empty for a KubeFleet placement, which moves by being triggered.
     pub to: Vec<Target>,
     pub term: Option<Box<str>>,
     /// Replicas, counted where they arrive.
     pub arrivals: i64,
-    /// Whether the limits left something of the decision undone.
+    /// Whether the limits removed a part of the decision.
     pub limited: bool,
-    /// Why it is only a part of what was wanted.
+    /// The reason why the move is partial.
     pub short: Option<Shortfall>,
 }
 
-/// A binding that cannot move as asked.
+/// A binding that cannot move as requested.
 #[derive(Clone, Debug)]
 pub struct UnplaceableBinding {
     pub parsed: ParsedBinding,
@@ -51,7 +51,7 @@ pub struct UnplaceableBinding {
     pub message: String,
 }
 
-/// A binding that the limits keep where it is.
+/// A binding that the limits prevent from moving.
 #[derive(Clone, Debug)]
 pub struct StayingBinding {
     pub parsed: ParsedBinding,
@@ -59,11 +59,11 @@ pub struct StayingBinding {
     pub message: String,
 }
 
-/// How many times a plan tries bindings again that found no capacity. It bounds plans in which each
-/// move frees capacity for one more.
+/// Maximum number of retries of bindings without capacity in one plan. It bounds plans in which
+/// each move frees capacity for one more.
 const AGAIN_MAX: usize = 200_000;
 
-/// Plans as `options` says. The plan of one binding without limits is the engine's decision.
+/// Plans with these options. The plan of one binding without limits is the engine's decision.
 pub fn plan(
     snapshot: &PlanningSnapshot,
     bindings: Vec<ParsedBinding>,
@@ -73,7 +73,7 @@ pub fn plan(
     plan_by(snapshot, bindings, order, |builder, parsed| builder.propose(parsed, options), |_, _, _| {})
 }
 
-/// Plans to bring each binding back to where it was, within the limits.
+/// Plans the return of each binding to its previous targets, within the limits.
 pub fn plan_return(
     snapshot: &PlanningSnapshot,
     bindings: Vec<(ParsedBinding, Vec<Share>)>,
@@ -90,7 +90,7 @@ pub fn plan_return(
     plan_by(snapshot, bindings, order, propose, |_, _, _| {})
 }
 
-/// Plans with the proposals of `propose`. It may be called several times for a binding, because
+/// Plans with the proposals of `propose`, which may be called several times for a binding, because
 /// later moves can free capacity for it. `tell` is called once for each binding, with its proposal
 /// and the ledger that it was decided on, before the move is accepted.
 pub fn plan_by(
@@ -151,9 +151,9 @@ pub(super) fn decided(
     (plan, builder)
 }
 
-/// Proposes for each binding, and again for those that find no capacity, as long as others move.
-/// `take` gets each proposal but the refusals, and accepts the moves. What is refused in the end is
-/// returned, with the reason.
+/// Proposes for each binding, and repeats for bindings without capacity, as long as others move.
+/// `take` receives each proposal except refusals, and accepts the moves. The final refusals are
+/// returned with their reasons.
 pub(super) fn settled<B: Borrow<ParsedBinding>>(
     builder: &mut PlanBuilder,
     mut bindings: Vec<B>,
@@ -188,7 +188,7 @@ pub(super) fn settled<B: Borrow<ParsedBinding>>(
 }
 
 impl MovePlan {
-    /// Adds bindings that the plan leaves where they are, each with a reason.
+    /// Adds bindings that the plan does not move, each with a reason.
     pub fn keep(&mut self, bindings: Vec<ParsedBinding>, why: impl Fn(&ParsedBinding) -> (MoveReason, String)) {
         let count = bindings.len() as i64;
         self.summary.selected += count;
@@ -214,7 +214,7 @@ impl MovePlan {
 
     fn add_move(&mut self, builder: &mut PlanBuilder, clusters: &mut ReplicasByCluster, planned: PlannedMove) {
         builder.accept(&planned.parsed, &planned.to);
-        // A Fleet placement does not say where it is going.
+        // The targets of a KubeFleet placement are not known in advance.
         if !planned.parsed.is_placement() {
             clusters.diff(&planned.parsed, &planned.to);
         }
@@ -223,7 +223,7 @@ impl MovePlan {
     }
 }
 
-/// Sorts bindings into the order in which they are decided, and moved.
+/// Sorts bindings into the order in which they are decided and moved.
 pub fn in_order<B: Borrow<ParsedBinding>>(bindings: &mut [B], order: Order) {
     bindings.sort_by_cached_key(|parsed| {
         let parsed: &ParsedBinding = parsed.borrow();
@@ -231,10 +231,10 @@ pub fn in_order<B: Borrow<ParsedBinding>>(bindings: &mut [B], order: Order) {
     });
 }
 
-/// Where a binding stands in an order. Keys decide among equals.
+/// The sort key of a binding in an order. Keys decide among equals.
 pub type MoveRank = (i64, Arc<str>, Arc<str>, GroupResource);
 
-/// The rank of a binding with this priority and so many replicas.
+/// Returns the rank of a binding with this priority and number of replicas.
 pub fn rank(order: Order, priority: i32, replicas: i32, binding: &Key) -> MoveRank {
     let first = match order {
         Order::Priority => -i64::from(priority),
@@ -244,12 +244,12 @@ pub fn rank(order: Order, priority: i32, replicas: i32, binding: &Key) -> MoveRa
     (first, Arc::clone(&binding.namespace), Arc::clone(&binding.name), binding.resource)
 }
 
-/// The binding of a rank.
+/// Returns the binding of a rank.
 pub fn ranked((_, namespace, name, resource): &MoveRank) -> Key {
     Key { resource: *resource, namespace: Arc::clone(namespace), name: Arc::clone(name) }
 }
 
-/// The replicas of the selected workloads on each cluster, before and after.
+/// The replicas of the selected workloads on each cluster, before and after the plan.
 #[derive(Default)]
 struct ReplicasByCluster(BTreeMap<Arc<str>, (i64, i64)>);
 

@@ -1,4 +1,4 @@
-//! Builds a plan: decides bindings one by one on the capacity that earlier moves leave.
+//! Builds a plan: decides bindings one by one against the capacity that earlier moves leave.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -21,15 +21,15 @@ use ballast_k8s::{Object, Time, read_json};
 use ballast_quota as quota;
 use ballast_watch::View;
 
-/// Why an undo does not move a binding.
+/// The reason why an undo does not move a binding.
 const UNMOVED: &str = "it is where it was";
-/// Where a plan refuses a decision that the scheduler carries out.
+/// The message of a plan that refuses a decision which the scheduler would execute.
 const PLACED_ALL_THE_SAME: &str =
     "the scheduler would place it all the same, because it divides this workload without regard to capacity";
-/// Why a plan does not move what goes.
+/// The reason why a plan does not move a binding that is being deleted.
 const DELETED: &str = "it is being deleted";
 
-/// How bindings are decided.
+/// Options for decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanOptions {
     pub mode: api::Mode,
@@ -49,25 +49,25 @@ impl PlanOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proposal {
     Move {
-        /// By name. Empty for a Fleet placement, which moves by being triggered; in an undo, where
-        /// it was.
+        /// Sorted by name. Empty for a KubeFleet placement, which moves by being triggered; in an
+        /// undo, its previous clusters.
         to: Vec<Target>,
-        /// The affinity group that the targets belong to, if there are groups.
+        /// The affinity group of the targets, if there are groups.
         term: Option<Box<str>>,
         /// Replicas, counted where they arrive.
         arrivals: i64,
-        /// Whether the limits left something of the decision undone.
+        /// Whether the limits removed a part of the decision.
         limited: bool,
-        /// Why a part of what was wanted is left undone, if no limit is the cause.
+        /// The reason why a part of the decision is missing, if no limit is the cause.
         short: Option<Shortfall>,
     },
-    /// It stays where it is. Without a reason: it is where it belongs, or it may not move now.
+    /// The binding stays. Without a reason, its targets are right, or it may not move now.
     Stay { reason: Option<MoveReason>, message: String },
-    /// It should move, and fits nowhere.
+    /// The binding should move, and fits nowhere.
     Unplaceable { reason: MoveReason, message: String },
 }
 
-/// Why a move is only a part of what was wanted.
+/// The reason why a move is partial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     pub reason: MoveReason,
@@ -78,13 +78,13 @@ pub struct Shortfall {
 /// bindings. Accepted moves change the capacity for the bindings after them.
 pub struct PlanBuilder {
     pub(super) pass: Pass,
-    /// The same without what was accepted. It is made when something fits nowhere, to tell whether
-    /// the plan itself took the capacity.
+    /// The pass without accepted moves. Created on the first failure, to detect whether the plan
+    /// itself took the capacity.
     untouched: Option<Pass>,
     pub(super) clusters: ClusterSet,
-    /// Who holds what the clusters did not have left from the start, and who may be named.
+    /// The holders of capacity at the start, and the ones named in messages.
     room: (Room, Names),
-    /// Asks the estimators. `None`: none is asked.
+    /// Queries the estimators. `None`: no estimators.
     pub(super) asking: Option<Asking>,
     pub(super) view: Arc<View>,
     no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
@@ -92,17 +92,17 @@ pub struct PlanBuilder {
     pub(super) profile: Arc<Profile>,
     now: Time,
     pub(super) clearing: Option<Arc<Clearing>>,
-    /// The namespaces whose workload groups are known.
+    /// The namespaces with known workload groups.
     pub(super) grouped: HashSet<Box<str>>,
-    /// What quotas leave. `None`: quotas are not enforced.
+    /// The remaining headroom of quotas. `None`: quotas are not enforced.
     quotas: Option<quota::QuotaLedger>,
     /// Whether messages name the workloads that reserve the capacity.
     names_holders: bool,
 }
 
 impl PlanBuilder {
-    /// Returns a builder whose failures do not name the workloads that reserve the capacity. A
-    /// message costs a walk over all holders of a cluster, so a count of failures does without.
+    /// Returns a builder that does not name the holders of capacity in failures. A message costs a
+    /// walk over all holders of a cluster, so counts of failures omit it.
     pub fn without_holders(snapshot: &PlanningSnapshot) -> PlanBuilder {
         PlanBuilder { names_holders: false, ..PlanBuilder::new(snapshot) }
     }
@@ -131,18 +131,18 @@ impl PlanBuilder {
         }
     }
 
-    /// The same without quotas.
+    /// Returns the builder without quotas.
     #[must_use]
     pub fn without_quotas(self) -> PlanBuilder {
         PlanBuilder { quotas: None, ..self }
     }
 
-    /// The view that decisions are made from.
+    /// Returns the view that decisions are made from.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// The clusters with the capacity that is left.
+    /// Returns the clusters with their remaining capacity.
     pub fn clusters(&self) -> &ClusterSet {
         self.pass.fleet()
     }
@@ -161,7 +161,7 @@ impl PlanBuilder {
         self.bounded(parsed, options, decision)
     }
 
-    /// `propose`, with an explanation for each cluster. It costs more.
+    /// Proposes like `propose`, with an explanation for each cluster, at a higher cost.
     pub fn explain(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> (Proposal, Trace) {
         if parsed.is_placement() {
             return (of_placement(parsed), Trace::default());
@@ -177,14 +177,13 @@ impl PlanBuilder {
             }
         }
         match options.mode {
-            // What is explained is what a Steady decision says of each cluster.
+            // The explanation contains the Steady decision about each cluster.
             api::Mode::AsBefore => (self.propose_home(parsed, None, &options.limits), trace),
             _ => (self.bounded(parsed, options, decision), trace),
         }
     }
 
-    /// Proposes to go back to `from`, within the limits, with the filters and the capacity of the
-    /// present.
+    /// Proposes a return to `from`, within the limits, with today's filters and capacity.
     pub fn propose_return(&mut self, parsed: &ParsedBinding, from: &[Share], limits: &Limits) -> Proposal {
         if parsed.is_placement() {
             return return_of_placement(parsed, from);
@@ -212,8 +211,8 @@ impl PlanBuilder {
         }
     }
 
-    /// Proposes what an undo does: as `propose_return`, with a reason for a workload that may not
-    /// move at present.
+    /// Proposes an undo: like `propose_return`, with a reason for a workload that may not move at
+    /// present.
     pub fn propose_undo(&mut self, parsed: &ParsedBinding, from: &[Share], limits: &Limits) -> Proposal {
         let proposal = self.propose_return(parsed, from, limits);
         let Proposal::Stay { reason: None, .. } = &proposal else { return proposal };
@@ -225,39 +224,41 @@ impl PlanBuilder {
         }
     }
 
-    /// The binding goes to the targets `to`, as far as later bindings are concerned.
+    /// Moves the binding to the targets `to` in the ledger, for the bindings after it.
     pub fn accept(&mut self, parsed: &ParsedBinding, to: &[Target]) {
         self.reassign(parsed, &parsed.request.targets, to);
         self.charge(&parsed.object, &parsed.request.targets, to);
     }
 
-    /// Takes the room of what arrives, as passes do. Without reservations, it changes nothing.
+    /// Reserves capacity for arriving replicas, as passes do. Without reservations, nothing
+    /// changes.
     pub fn give_away(&mut self, parsed: &ParsedBinding, to: &[Target]) {
         if self.profile.reserves && !parsed.is_placement() {
             self.pass.take_arrivals(&parsed.request, &parsed.request.targets, to);
         }
     }
 
-    /// The quotas' part of `accept`.
+    /// Charges the quotas, as a part of `accept`.
     pub fn charge(&mut self, binding: &Object, from: &[Target], to: &[Target]) {
         if let Some(quotas) = &mut self.quotas {
             quotas.take(binding, &counts(from), &counts(to));
         }
     }
 
-    /// What the quotas leave to a binding, in copies of `each`. `None`: they do not limit it.
+    /// Returns the headroom of the quotas for a binding, in copies of `each`. `None`: no quota
+    /// limits it.
     pub fn left_by_quotas(&mut self, binding: &Object, each: &[i32]) -> Option<quota::Headroom> {
         self.quotas.as_mut()?.headroom(binding, each)
     }
 
-    /// Whether the quotas allow the binding these targets.
+    /// Checks whether the quotas allow these targets for the binding.
     pub fn within_quotas(&mut self, parsed: &ParsedBinding, to: &[Target]) -> Result<(), quota::Exceeded> {
         let Some(quotas) = self.quotas.as_mut() else { return Ok(()) };
         quotas.check(&parsed.object, &counts(&parsed.request.targets), &counts(to))
     }
 
-    /// `accept` of a binding that is on the targets `from`, apart from quotas. With `from` empty,
-    /// replicas that are on their way take the capacity that no cluster's report has taken yet.
+    /// Moves a binding from the targets `from`, like `accept` but without quotas. With `from`
+    /// empty, pending replicas take the capacity that no cluster has reported as used yet.
     pub fn reassign(&mut self, parsed: &ParsedBinding, from: &[Target], to: &[Target]) {
         if !parsed.is_placement() {
             self.know_groups(&parsed.request);
@@ -265,13 +266,13 @@ impl PlanBuilder {
         }
     }
 
-    /// Takes or gives back capacity for replicas of a workload that is not in the plan.
+    /// Takes or releases capacity for replicas of a workload that is not in the plan.
     pub fn move_capacity(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         self.pass.move_capacity(request, from, to);
     }
 
     /// Takes all capacity for further replicas of the workload on a cluster, so that no later
-    /// decision about it brings any there.
+    /// decision about the workload adds any there.
     pub(crate) fn fill(&mut self, parsed: &ParsedBinding, cluster: &Arc<str>) {
         self.know_groups(&parsed.request);
         let mut request = self.request(parsed, Mode::Steady);
@@ -282,7 +283,7 @@ impl PlanBuilder {
         self.pass.move_capacity(&request, &[], &[all]);
     }
 
-    /// How many more copies of the workload a cluster can take.
+    /// Returns the number of additional copies of the workload that fit on a cluster.
     pub fn capacity(&self, request: &Request, cluster: &str) -> i64 {
         self.pass.capacity(request, cluster)
     }
@@ -294,7 +295,7 @@ impl PlanBuilder {
         self.pass.decide_as(&request, mode)
     }
 
-    /// The request as the scheduler would make it for a pass of this mode: see
+    /// Returns the request that the scheduler would use for a pass of this mode; see
     /// `Pass::decide_binding`.
     pub(super) fn request<'c>(&self, parsed: &'c ParsedBinding, mode: Mode) -> Cow<'c, Request> {
         let forgives = mode == Mode::Fresh && self.profile.rules == Rules::Default;
@@ -323,7 +324,7 @@ impl PlanBuilder {
         Cow::Owned(request)
     }
 
-    /// The present clusters of the binding that a plan takes it off.
+    /// Returns the present clusters of the binding that the plan clears.
     fn cleared<'c>(
         &self,
         parsed: &'c ParsedBinding,
@@ -340,8 +341,8 @@ impl PlanBuilder {
         targets.filter(|_| mode == Mode::Steady).filter(is_cleared).collect()
     }
 
-    /// The replicas of the binding that need another cluster: those on clusters that are not there
-    /// or that the plan clears, and those that are assigned nowhere.
+    /// Returns the number of replicas that need another cluster: replicas on clusters that do not
+    /// exist or that the plan clears, and replicas that are not assigned.
     pub(super) fn needed(&self, parsed: &ParsedBinding) -> i64 {
         let request = &parsed.request;
         let cleared = self.cleared(parsed, Mode::Steady, &[]);
@@ -353,7 +354,7 @@ impl PlanBuilder {
         leave + if is_shared { (i64::from(request.replicas) - assigned).max(0) } else { 0 }
     }
 
-    /// What the limits leave of a decision.
+    /// Reduces a decision to the limits.
     pub(super) fn bounded(&mut self, parsed: &ParsedBinding, options: &PlanOptions, decision: Decision) -> Proposal {
         let placed = match decision.outcome {
             Outcome::Placed(placed) => self.off_the_unready(parsed, placed),
@@ -376,7 +377,7 @@ impl PlanBuilder {
         self.moves(parsed, to, &placed.targets, placed.term)
     }
 
-    /// The targets that the limits leave of `wanted`, or why the binding stays.
+    /// Reduces the targets `wanted` to the limits, or returns why the binding stays.
     pub(super) fn within_limits(
         &self,
         parsed: &ParsedBinding,
@@ -404,7 +405,7 @@ impl PlanBuilder {
         Ok(to)
     }
 
-    /// The move to `to`, which is what is left of `wanted`, if no cluster and no quota is exceeded.
+    /// Proposes the move to `to`, a reduction of `wanted`, if no capacity or quota is exceeded.
     pub(super) fn moves(
         &mut self,
         parsed: &ParsedBinding,
@@ -423,8 +424,8 @@ impl PlanBuilder {
         Proposal::Move { arrivals: parsed.arrivals(&to), to, term, limited, short: None }
     }
 
-    /// The decision, cut down to what the limits allow. It fits wherever the decision fits, because
-    /// no cluster gets more.
+    /// Reduces the decision to the limits. The result fits wherever the decision fits, because no
+    /// cluster gets more.
     fn limited(&self, parsed: &ParsedBinding, limits: &Limits, wanted: &[Target]) -> Vec<Target> {
         let most = limits.most(in_all(parsed, wanted));
         let preserves = limits.preserves_available();
@@ -443,7 +444,7 @@ impl PlanBuilder {
         }
     }
 
-    /// The reason why no decision is made, if a user or another scheduler is the cause.
+    /// Returns why no decision is made, if a user or another scheduler is the cause.
     pub(super) fn held_by(&self, parsed: &ParsedBinding, skip: Skip) -> Option<MoveReason> {
         match skip {
             Skip::Filtered if parsed.request.suspended => Some(MoveReason::SchedulingSuspended),
@@ -452,7 +453,7 @@ impl PlanBuilder {
         }
     }
 
-    /// Why there is no decision, in words.
+    /// Returns a message about why no decision is made.
     pub(super) fn why_skipped(&self, parsed: &ParsedBinding, skip: Skip) -> String {
         let request = &parsed.request;
         match skip {
@@ -466,8 +467,8 @@ impl PlanBuilder {
         }
     }
 
-    /// What does not hold where the binding is, although it may stay there: rules that its division
-    /// ignores (T4), and clusters that nothing is sent to (T6).
+    /// Returns the constraints that the present placement violates without having to move: rules
+    /// that its division ignores (T4), and clusters with suspended dispatching (T6).
     pub fn reservations(&mut self, parsed: &ParsedBinding) -> Vec<String> {
         let Ok(binding) = read_json::<AnyBinding>(&parsed.object.text.content()) else { return Vec::new() };
         let request = &parsed.request;
@@ -520,7 +521,7 @@ impl PlanBuilder {
         Proposal::Unplaceable { reason: MoveReason::NoRoom, message }
     }
 
-    /// A quota does not allow these targets.
+    /// Proposes that the binding stays because a quota does not allow these targets.
     fn over_quota(&self, parsed: &ParsedBinding, to: &[Target], exceeded: quota::Exceeded) -> Proposal {
         let mut unplanned = quota::QuotaLedger::new(Arc::clone(&self.view));
         let was_allowed = unplanned.check(&parsed.object, &counts(&parsed.request.targets), &counts(to)).is_ok();
@@ -535,7 +536,7 @@ impl PlanBuilder {
     }
 }
 
-/// The replicas on each cluster.
+/// Returns the replicas on each cluster.
 fn counts(targets: &[Target]) -> Vec<i32> {
     targets.iter().map(|target| target.replicas).collect()
 }
@@ -547,7 +548,8 @@ pub(super) fn of_placement(parsed: &ParsedBinding) -> Proposal {
     }
 }
 
-/// A placement goes where its own scheduler places it. Whether that is back is seen in the end.
+/// Returns the undo of a placement. Its own scheduler chooses the clusters, so the result is known
+/// only afterwards.
 fn return_of_placement(parsed: &ParsedBinding, from: &[Share]) -> Proposal {
     let target = |share: &Share| Target { name: share.name.as_str().into(), replicas: 0, components: Vec::new() };
     let to: Vec<Target> = from.iter().map(target).collect();
@@ -589,8 +591,8 @@ pub(super) fn refused(refusal: &Refusal) -> (MoveReason, String) {
     }
 }
 
-/// The targets that `from` names, for the workload as it is now. The error says that the workload
-/// has another number of replicas.
+/// Returns the targets that `from` names, for the present workload. Fails if the number of replicas
+/// has changed.
 fn wanted(parsed: &ParsedBinding, from: &[Share]) -> Result<Vec<Target>, String> {
     let request = &parsed.request;
     let mut from: Vec<&Share> = from.iter().collect();

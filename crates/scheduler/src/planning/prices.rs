@@ -1,5 +1,5 @@
-//! What clusters have, and what it costs there (PL4). Read from the clusters' objects, because the
-//! engine's clusters have only what is free.
+//! Allocatable resources and prices of clusters (PL4). Read from the clusters' objects, because the
+//! engine's clusters contain only the free capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_engine::karmada::{Needs, Target};
 use ballast_k8s::{Key, Quantity};
 
-/// The annotations of a cluster that say what it costs, followed by the resource: the price of a
-/// core, a GiB or a unit for an hour. A slash in the name of the resource is written as `_`.
+/// The prefix of the price annotations of a cluster, followed by the resource: the price of a core,
+/// a GiB or a unit per hour. A slash in the name of the resource is written as `_`.
 pub const PRICE: &str = "ballast.dev/price-";
 
-/// The highest price of a unit that counts. A higher one is a mistake, and sums would lose digits.
+/// The highest valid price of a unit. A higher one is a mistake, and sums would lose digits.
 const PRICE_MAX: f64 = 1e9;
 const MILLIS: f64 = 1_000.0;
 const BYTES_OF_A_GIB: f64 = 1_073_741_824.0;
 
-/// What a cluster has, and its prices.
+/// The allocatable resources of a cluster, and its prices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ClusterFacts {
     /// By resource: thousandths for cpu, units for the rest.
     pub has: BTreeMap<Box<str>, i64>,
-    /// The price of one such unit for an hour. `None`: no price is known.
+    /// The price per unit and hour. `None`: the cluster has no prices.
     pub prices: Option<BTreeMap<Box<str>, f64>>,
 }
 
@@ -55,13 +55,13 @@ impl ClusterFacts {
     }
 }
 
-/// The amount in the units of the estimates.
+/// Returns the amount in the units of the estimates.
 pub(super) fn counted(resource: &str, amount: Quantity) -> i64 {
     if resource == "cpu" { amount.millis() } else { amount.units() }
 }
 
 impl PlanningSnapshot {
-    /// What the clusters have that plans know, by name.
+    /// Returns the facts about the clusters of the snapshot, by name.
     pub(super) fn facts(&self) -> BTreeMap<Arc<str>, ClusterFacts> {
         let facts = |name: &Arc<str>| {
             if let Some(supposed) = self.supposed.get(name) {
@@ -75,26 +75,26 @@ impl PlanningSnapshot {
     }
 }
 
-/// What the bindings cost where they are.
+/// Returns the cost of the bindings at their present targets.
 pub fn cost_of(snapshot: &PlanningSnapshot, bindings: &[ParsedBinding]) -> Option<CostStatus> {
     let mut bill = Bill::of(snapshot)?;
     bindings.iter().for_each(|parsed| bill.count(parsed));
     Some(bill.status())
 }
 
-/// What workloads cost where prices are known.
+/// The cost of workloads on clusters with prices.
 pub(super) struct Bill {
     facts: BTreeMap<Arc<str>, ClusterFacts>,
-    /// The resources that any cluster prices.
+    /// The resources with a price on any cluster.
     priced: BTreeSet<Box<str>>,
-    /// Those of them that a workload requests.
+    /// The priced resources that a workload requests.
     requested: BTreeSet<Box<str>>,
     before: f64,
     after: f64,
 }
 
 impl Bill {
-    /// `None`: no cluster tells a price.
+    /// Returns `None` if no cluster has a price.
     pub fn of(snapshot: &PlanningSnapshot) -> Option<Bill> {
         let facts = snapshot.facts();
         let prices = facts.values().filter_map(|facts| facts.prices.as_ref());
@@ -111,8 +111,8 @@ impl Bill {
         self.after += price;
     }
 
-    /// Counts the move of a workload that is counted. A move from or to a cluster without a price
-    /// is left out of both sums: it saves and costs what is not known.
+    /// Adds the move of a workload that was counted. A move from or to a cluster without a price is
+    /// excluded from both sums, because its effect on the cost is unknown.
     pub fn count_move(&mut self, parsed: &ParsedBinding, to: &[Target]) {
         let (each, from) = (self.requests(parsed), &parsed.request.targets);
         let before = self.price(parsed, &each, from);
@@ -129,7 +129,7 @@ impl Bill {
         }
     }
 
-    /// The requests of one replica for resources that any cluster prices.
+    /// Returns the requests of one replica for priced resources.
     fn requests(&self, parsed: &ParsedBinding) -> Vec<(Box<str>, f64)> {
         let Some(needs) = Needs::of(&parsed.request).filter(|_| !parsed.is_placement()) else { return Vec::new() };
         let amounts = needs.amounts();
@@ -143,8 +143,8 @@ impl Bill {
         targets.iter().map(of).sum()
     }
 
-    /// The price of one replica on a cluster. `None`: the cluster has no price for a resource that
-    /// the replica requests.
+    /// Returns the price of one replica on a cluster, or `None` if the cluster has no price for a
+    /// requested resource.
     fn price_on(&self, each: &[(Box<str>, f64)], cluster: &str) -> Option<f64> {
         let prices = self.facts.get(cluster)?.prices.as_ref()?;
         each.iter().map(|(resource, amount)| Some(prices.get(resource)? * amount)).sum()

@@ -1,10 +1,10 @@
-//! Which bindings are selected: those that any entry selects. An entry selects the bindings that
-//! meet all its conditions.
+//! The selection of bindings: a binding is selected if any entry selects it. An entry selects the
+//! bindings that meet all its conditions.
 //!
-//! Bindings are read in part, on all cores, and only the selected ones are parsed whole. They come
-//! out in key order, whatever the number of cores.
+//! Bindings are partially parsed, on all cores, and only the selected ones are parsed fully. They
+//! are returned in key order, independent of the number of cores.
 //!
-//! A Fleet placement is found by its kind alone: an entry without a kind selects only bindings
+//! A KubeFleet placement is found by its kind alone: an entry without a kind selects only bindings
 //! (BD10).
 
 use std::collections::HashSet;
@@ -22,23 +22,23 @@ use ballast_api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, PartialBin
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Key, Object, Selector};
 use ballast_watch::View;
 
-/// The most bindings that may be selected at once (BD12).
+/// Maximum number of bindings that may be selected at once (BD12).
 pub const SELECTED_MAX: usize = 100_000;
 
-/// Fewer bindings than this are looked at by one thread, because starting another costs more.
+/// Below this number of bindings, one thread is used, because starting another costs more.
 const PER_THREAD_MIN: usize = 500;
 
-/// How many were selected, which is more than [`SELECTED_MAX`].
+/// The number of selected bindings, which exceeds [`SELECTED_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} bindings are selected, and {SELECTED_MAX} at most can be planned at once")]
 pub struct SelectionTooLarge(pub usize);
 
-/// What is selected, prepared for a look at each binding.
+/// A selection, prepared for matching each binding.
 #[derive(Debug)]
 pub struct Selection {
     select: Vec<Entry>,
     exclude: Vec<Entry>,
-    /// None: all namespaces, and cluster-scoped bindings.
+    /// `None`: all namespaces, and cluster-scoped bindings.
     scope: Option<Box<str>>,
     /// The policy of each permanent id, for bindings that carry only the id.
     ids: PolicyIds,
@@ -58,7 +58,7 @@ struct Entry {
 enum Match {
     No,
     Yes,
-    /// If it stands as the entry says: displaced or not, drifted or not.
+    /// If the standing matches the entry: displaced or not, drifted or not.
     IfStanding {
         displaced: Option<bool>,
         drifted: Option<bool>,
@@ -66,7 +66,7 @@ enum Match {
 }
 
 impl Selection {
-    /// `scope` is the namespace that a namespaced object means. The errors are about malformed
+    /// Prepares a selection. `scope` is the namespace of a namespaced object. Fails for malformed
     /// selectors and policies.
     pub fn new(
         select: &[SelectEntry],
@@ -90,8 +90,7 @@ impl Selection {
         }
     }
 
-    /// The selected bindings and placements, in key order. They are judged as they are in the view
-    /// of `snapshot`.
+    /// Returns the selected bindings and placements, in key order, as of the view of `snapshot`.
     pub fn find(&self, snapshot: &PlanningSnapshot) -> Result<Vec<ParsedBinding>, SelectionTooLarge> {
         let objects = self.objects(&snapshot.view);
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -117,7 +116,7 @@ impl Selection {
         }
     }
 
-    /// Whether this binding is selected. Placements are not looked at.
+    /// Returns whether this binding is selected. Placements are ignored.
     pub fn selects(&self, parsed: &ParsedBinding, builder: &mut PlanBuilder) -> bool {
         let is_in_scope = self.scope.as_deref().is_none_or(|scope| *scope == *parsed.object.key.namespace);
         is_in_scope
@@ -128,12 +127,12 @@ impl Selection {
             })
     }
 
-    /// The bindings that can be selected at all.
+    /// Returns the candidates of the selection.
     fn objects<'v>(&self, view: &'v View) -> Vec<&'v Arc<Object>> {
         if let Some(scope) = &self.scope {
             return view.list(BINDINGS[0], Some(scope)).collect();
         }
-        // A workload of a namespace has its binding there.
+        // A namespaced workload has its binding in its namespace.
         let mut namespaces: Vec<Option<&str>> =
             self.select.iter().map(|entry| entry.said.namespace.as_deref()).collect();
         namespaces.sort_unstable();
@@ -188,7 +187,7 @@ impl Selection {
     ) -> bool {
         let looked = Looked::new(object, partial, &self.ids);
         let mut any = |entries: &[Entry]| {
-            // What needs a decision comes last.
+            // Conditions that need a decision are evaluated last.
             let found: Vec<Match> = entries.iter().map(|entry| entry.matches(&looked)).collect();
             found.contains(&Match::Yes)
                 || found.iter().any(|found| match found {
@@ -211,7 +210,8 @@ impl Selection {
                 continue;
             }
             for object in view.list(kinds.placements, self.scope.as_deref()) {
-                // A namespaced object means its own namespace. Cluster-scoped kinds are not in it.
+                // A namespaced object refers to its own namespace, which contains no cluster-scoped
+                // kinds.
                 if self.scope.is_some() && object.key.namespace.is_empty() {
                     continue;
                 }
@@ -227,7 +227,7 @@ impl Selection {
     }
 }
 
-/// What entries ask about a binding, each read at most once.
+/// The properties of a binding that entries match, each parsed at most once.
 struct Looked<'a> {
     object: &'a Object,
     resource: Option<ObjectReference>,
@@ -288,7 +288,7 @@ impl Entry {
         }
     }
 
-    /// Whether a workload on these clusters fulfils `placedOn` and `notPlacedOn`.
+    /// Returns whether a workload on these clusters fulfils `placedOn` and `notPlacedOn`.
     fn fits_clusters<'t>(&self, mut targets: impl Iterator<Item = &'t str> + Clone) -> bool {
         let wanted = || targets.clone().filter(|name| self.placed_on.contains(*name)).collect::<HashSet<_>>();
         (self.placed_on.is_empty() || wanted().len() == self.placed_on.len())
@@ -319,7 +319,7 @@ impl Entry {
         })
     }
 
-    /// Whether the entry is about placements of this scope.
+    /// Returns whether the entry is about placements of this scope.
     fn names(&self, kinds: &PlacementKinds) -> bool {
         let kind = self.said.kind.as_deref().unwrap_or_default();
         let of_group =
@@ -327,8 +327,8 @@ impl Entry {
         kind == kinds.kind && self.said.api_version.as_ref().is_none_or(of_group)
     }
 
-    /// Whether everything that the entry says holds for the placement, beside its kind. Nothing is
-    /// known of a placement's policy, or of where it would be placed.
+    /// Returns whether all conditions of the entry except its kind hold for the placement. The
+    /// policy of a placement and its future clusters are unknown.
     fn is_about(&self, placement: &ParsedBinding) -> bool {
         let SelectEntry { namespace, name, displaced, drifted, policy_ref, .. } = &self.said;
         let key = &placement.object.key;

@@ -1,23 +1,24 @@
-//! What the loss of each domain of the fleet would strand (SG21).
+//! The replicas that the loss of each domain would strand (SG21).
 //!
 //! Clusters may be lost already. Their replicas need other clusters, although no eviction has
-//! begun, so the question starts from a fleet without them: only the clusters that are left can be
-//! lost. The result of a domain is the difference between two Steady plans of all bindings: one
-//! without the lost clusters and those of the domain, and one without the lost clusters alone.
+//! begun, so the computation starts without them: only the remaining clusters can be lost. The
+//! result of a domain is the difference between two Steady plans of all bindings: one without the
+//! lost clusters and those of the domain, and one without the lost clusters alone.
 //!
-//! But only what the loss touches is decided: the bindings with targets there. A
-//! Steady decision about any other one is the same with and without the domain, and takes no room.
-//! That does not hold for bindings that are about to move anyway, which a first pass over all of
-//! them finds; they are decided with each domain. Those that wait for room may get it where another
-//! one leaves a cluster, or does not come; only then they are decided, too. Those with a copy on
-//! each cluster also get it where a cluster is lost that has no capacity for theirs.
+//! Only the bindings with targets in the domain are decided. A Steady decision about any other
+//! binding is the same with and without the domain, and takes no capacity. That does not hold for
+//! bindings that are about to move anyway, which a first pass over all bindings finds; they are
+//! decided with each domain. Bindings that wait for capacity may get it if another binding leaves a
+//! cluster, or does not arrive; only then they are decided, too. Bindings with a copy on each
+//! cluster also get it if a cluster is lost that has no capacity for their copy.
 //!
-//! A workload that every cluster runs is touched by the loss of each of them. It is decided only
-//! where the domain has all of its copies: else the loss takes the copies there, and changes
+//! The loss of any cluster affects a workload that runs on every cluster. It is decided only if the
+//! domain contains all of its copies: otherwise the loss removes the copies there, and changes
 //! nothing elsewhere.
 //!
-//! Domains do not depend on each other, so several threads may share them. What is the same for all
-//! is made once: the bindings in order, and the sums of the room, of which a loss changes a part.
+//! Domains are independent of each other, so several threads may share them. State that is the same
+//! for all is computed once: the sorted bindings, and the sums of the capacity, which a loss
+//! changes in part.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::num::NonZero;
@@ -32,7 +33,7 @@ use ballast_api::karmada::cluster::v1alpha1::Cluster as ApiCluster;
 use ballast_engine::karmada::{Cluster, ClusterSet, Division, Target, TargetIndex};
 use ballast_k8s::{Key, Quantity, natural};
 
-/// Workloads that are named for each domain.
+/// Maximum number of workloads that are named for each domain.
 const NAMED_MAX: usize = 10;
 
 const STEADY: PlanOptions = PlanOptions {
@@ -40,23 +41,23 @@ const STEADY: PlanOptions = PlanOptions {
     limits: Limits { max_moved_replicas: None, min_moved_replicas: None, preserve_available: None },
 };
 
-/// The threads that answer where somebody waits for it, if the machine has as many.
+/// Maximum number of threads for an interactive request, if the machine has as many.
 const THREADS_MAX: usize = 4;
 
-/// Fewer decisions than this are left to one thread, because starting another costs more.
+/// Below this number of decisions, one thread is used, because starting another costs more.
 const PER_THREAD_MIN: usize = 1_000;
 
-/// How many threads may answer.
+/// The number of threads to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Haste {
-    /// Somebody waits for the answer.
+    /// A client waits for the response.
     Waited,
-    /// Nobody does: one thread, so that other work has the rest of the machine.
+    /// No client waits: one thread, so that other work can use the rest of the machine.
     Background,
 }
 
-/// What the loss of each domain would strand, the worst first. Once `gone` is true, nobody waits
-/// for the answer, and the rest is left out.
+/// Returns the replicas that the loss of each domain would strand, the worst domain first. Once
+/// `gone` is true, the client has disconnected, and the remaining domains are omitted.
 pub fn survival(
     snapshot: &PlanningSnapshot,
     bindings: &[ParsedBinding],
@@ -67,8 +68,8 @@ pub fn survival(
     survival_of(snapshot, bindings, None, by, haste, gone)
 }
 
-/// As `survival`, and counts only the bindings of these keys, if there is a set of them. All
-/// bindings are decided, because they compete for the same capacity.
+/// Computes `survival`, counting only the bindings with these keys, if a set is given. All bindings
+/// are decided, because they compete for the same capacity.
 pub fn survival_of(
     snapshot: &PlanningSnapshot,
     bindings: &[ParsedBinding],
@@ -78,7 +79,7 @@ pub fn survival_of(
     gone: &AtomicBool,
 ) -> Vec<DomainSurvival> {
     let threads = match haste {
-        // Whoever asks estimators waits for them, and asks for all that is not known yet.
+        // Queries to estimators block, and each one covers everything that is not known yet.
         Haste::Waited if snapshot.asking.is_none() => {
             std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX)
         }
@@ -101,7 +102,7 @@ fn answered(
     if domains.is_empty() {
         return Vec::new();
     }
-    // The scheduler of a Fleet placement decides by rules of its own, so nothing is known of it.
+    // The scheduler of a KubeFleet placement has its own rules, so the result is unknown.
     let mut bindings: Vec<&ParsedBinding> = bindings.iter().filter(|parsed| !parsed.is_placement()).collect();
     in_order(&mut bindings, Order::Priority);
     let most = threads.min(bindings.len() / per_thread).max(1);
@@ -113,7 +114,7 @@ fn answered(
     for (index, parsed) in bindings.iter().enumerate() {
         parsed.request.targets.iter().for_each(|target| on.entry(&target.name).or_default().push(index));
     }
-    // A workload that each cluster runs waits for those that are full, and fits without them.
+    // A workload that runs on each cluster waits for full clusters, and fits without them.
     let full: Vec<(usize, TargetIndex<'_>)> = waiting
         .iter()
         .map(|index| (*index, &bindings[*index].request))
@@ -124,7 +125,7 @@ fn answered(
     let decisions = on.values().map(Vec::len).sum::<usize>() - copies + domains.len() * moving.len();
     let (allocatable, room) = (Allocatable::of(snapshot), Sums::of(&snapshot.clusters));
     let next = AtomicUsize::new(0);
-    // Each takes the next domain that no other one has.
+    // Each thread takes the next unclaimed domain.
     let part = || {
         let mut answers = Vec::new();
         while !gone.load(Ordering::Relaxed)
@@ -168,7 +169,7 @@ fn answered(
     answers
 }
 
-/// The error where no cluster that is left is in a domain.
+/// Returns the error if no remaining cluster is in a domain.
 pub fn unknown_domain(by: FailureDomain) -> String {
     match by {
         FailureDomain::Cluster => "there is no cluster, or all are lost already".to_owned(),
@@ -176,8 +177,8 @@ pub fn unknown_domain(by: FailureDomain) -> String {
     }
 }
 
-/// The clusters of each domain, by name. A cluster over several zones is in each of them. One that
-/// does not say where it is, is in none.
+/// Returns the clusters of each domain, by name. A cluster in several zones is in each of them. A
+/// cluster without the field is in none.
 pub fn domains(clusters: &ClusterSet, by: FailureDomain) -> BTreeMap<Box<str>, BTreeSet<Arc<str>>> {
     let mut domains: BTreeMap<Box<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
     let names = |cluster: &Cluster| -> Vec<Box<str>> {
@@ -196,7 +197,7 @@ pub fn domains(clusters: &ClusterSet, by: FailureDomain) -> BTreeMap<Box<str>, B
     domains
 }
 
-/// What each of so many threads says, this one among them.
+/// Runs `part` on this many threads, including this one, and returns all results.
 fn on_threads<T: Send>(threads: usize, part: impl Fn() -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(&part)).collect();
@@ -209,22 +210,23 @@ fn on_threads<T: Send>(threads: usize, part: impl Fn() -> T + Sync) -> Vec<T> {
     })
 }
 
-/// The bindings that are not where a Steady plan would have them, although nothing is lost.
+/// The bindings that a Steady plan would move or refuse without a loss.
 struct Restless {
-    /// It would move them.
+    /// Bindings that the plan would move.
     moving: BTreeSet<usize>,
-    /// They find no capacity.
+    /// Bindings without capacity.
     waiting: BTreeSet<usize>,
-    /// They fit nowhere, whatever the capacity.
+    /// Bindings that fit nowhere, whatever the capacity.
     unfit: BTreeSet<usize>,
-    /// Those that only lose copies with a cluster, as long as one is left, and on how many clusters
-    /// they are. The plan leaves them alone or takes copies off lost clusters.
+    /// Bindings that only lose copies with a cluster, as long as one is left, with the number of
+    /// their clusters. The plan does not move them, or removes copies from lost clusters.
     copied: BTreeMap<usize, usize>,
 }
 
 impl Restless {
     fn of(snapshot: &PlanningSnapshot, bindings: &[&ParsedBinding], threads: usize, gone: &AtomicBool) -> Restless {
-        // Up to the first one that moves, all are decided on the same room, so several threads may.
+        // Until the first binding moves, all are decided on the same capacity, which allows several
+        // threads.
         let (next, first) = (AtomicUsize::new(0), AtomicUsize::new(bindings.len()));
         let found = on_threads(threads, || {
             let (mut builder, mut refused, mut copied) =
@@ -277,10 +279,10 @@ impl Restless {
     }
 }
 
-/// Returns how many clusters are left to a workload that each cluster runs, if the loss of further
-/// clusters can only take the copies there. `None`: the loss may change more, or the workload is no
-/// such one. Its clusters must not depend on each other, by rules or by a quota, and its copies
-/// must leave no cluster that other workloads can use.
+/// Returns the number of remaining clusters of a workload that runs on every cluster, if the loss
+/// of further clusters can only remove its copies there. `None`: the loss may change more, or the
+/// workload is not of this kind. Its clusters must not depend on each other, by rules or by a
+/// quota, and its copies must leave no cluster that other workloads can use.
 fn copies_left(builder: &mut PlanBuilder, parsed: &ParsedBinding, proposal: &Proposal) -> Option<usize> {
     let targets = &parsed.request.targets;
     let placement = parsed.request.placement.as_ref()?;
@@ -302,16 +304,15 @@ fn copies_left(builder: &mut PlanBuilder, parsed: &ParsedBinding, proposal: &Pro
     (only_leaves && !left.is_empty() && !is_charged).then_some(left.len())
 }
 
-/// The bindings that an answer counts: those with these keys, or all, and those that fit nowhere
-/// before the loss only for the replicas that the loss takes from them.
+/// The bindings that a result counts: those with these keys, or all; bindings that fit nowhere
+/// before the loss count only for the replicas that the loss takes from them.
 #[derive(Clone, Copy)]
 struct Counted<'c> {
     keys: Option<&'c HashSet<Key>>,
     stranded: &'c HashSet<&'c Key>,
 }
 
-/// The bindings that fit nowhere although no domain is lost. `cases` are in the order in which they
-/// are decided.
+/// Returns the bindings that fit nowhere although no domain is lost. `cases` are in decision order.
 fn nowhere<'b>(snapshot: &PlanningSnapshot, cases: Vec<&'b ParsedBinding>) -> HashSet<&'b Key> {
     let mut builder = PlanBuilder::without_holders(snapshot);
     builder.ask_about(&cases);
@@ -324,8 +325,8 @@ fn nowhere<'b>(snapshot: &PlanningSnapshot, cases: Vec<&'b ParsedBinding>) -> Ha
     refused.into_iter().map(|(parsed, ..)| &parsed.object.key).collect()
 }
 
-/// The answer, and whether the plan leaves capacity on a cluster that is not lost. `cases` are in
-/// the order in which they are decided.
+/// Returns the result for a domain, and whether the plan frees capacity on a cluster that is not
+/// lost. `cases` are in decision order.
 fn lost(
     snapshot: &PlanningSnapshot,
     name: &str,
@@ -373,7 +374,7 @@ fn lost(
     }
     let mut left = room.clone();
     clusters.iter().filter_map(|cluster| snapshot.clusters.find(cluster)).for_each(|cluster| left.count(cluster, -1));
-    // Both are sorted by name. What the plan has not changed is the same one.
+    // Both are sorted by name. Clusters that the plan has not changed are shared.
     for (before, after) in rest.clusters.iter().zip(builder.clusters().iter()) {
         if !Arc::ptr_eq(before, after) {
             left.count(before, -1);
@@ -385,7 +386,8 @@ fn lost(
     (answer, frees_room)
 }
 
-/// The room of several clusters together, by resource, and how many of them tell of it.
+/// The total free capacity of several clusters by resource, with the number of clusters that report
+/// it.
 #[derive(Clone, Default)]
 struct Sums(BTreeMap<String, (Quantity, i64)>);
 
@@ -396,11 +398,11 @@ impl Sums {
         sums
     }
 
-    /// Adds a cluster, or takes it away again: 1 or -1.
+    /// Adds (`times` = 1) or removes (-1) a cluster.
     fn count(&mut self, cluster: &Cluster, times: i64) {
         let capacity = cluster.capacity.as_ref().filter(|_| !cluster.deleting);
         for (resource, amount) in capacity.into_iter().flat_map(|capacity| &capacity.free) {
-            // What is over-committed is no room that another cluster lacks.
+            // Over-commitment of one cluster does not reduce the capacity of another.
             if amount.is_negative() {
                 continue;
             }
@@ -424,7 +426,7 @@ fn add(sums: &mut BTreeMap<String, Quantity>, resource: &str, amount: Quantity) 
     *sum = sum.plus(amount);
 }
 
-/// What each cluster has, used or not.
+/// The allocatable resources of each cluster, used or not.
 struct Allocatable {
     of_cluster: BTreeMap<Arc<str>, BTreeMap<String, Quantity>>,
     all: BTreeMap<String, Quantity>,
@@ -458,7 +460,7 @@ impl Allocatable {
         }
         let share = |(resource, amount): (String, Quantity)| {
             let all = self.all.get(&resource).map(|all| all.nanos()).filter(|all| *all > 0)?;
-            // Three digits are enough to tell shares apart.
+            // Three digits are enough to distinguish shares.
             Some((resource, (amount.nanos() as f64 / all as f64 * 1_000.0).round() / 1_000.0))
         };
         own.into_iter().filter_map(share).collect()
@@ -474,8 +476,8 @@ mod tests {
     use super::super::tests::{AGGREGATED, DUPLICATED, DYNAMIC, binding_with, cluster, only, snapshot};
     use super::*;
 
-    /// The bindings that a plan of everything without these clusters refuses, and the capacity that
-    /// it leaves.
+    /// Returns the bindings that a plan of everything without these clusters refuses, and the
+    /// builder with the remaining capacity.
     fn planned(
         snapshot: &PlanningSnapshot,
         bindings: &[ParsedBinding],
@@ -488,8 +490,8 @@ mod tests {
         (plan.unplaceable.into_iter().map(|refused| refused.parsed).collect(), builder)
     }
 
-    /// The difference between the plan without the lost clusters and those of the domain, and the
-    /// plan without the lost clusters, for each domain.
+    /// Returns for each domain the difference between the plan without the lost clusters and the
+    /// domain, and the plan without the lost clusters.
     fn by_plans(
         snapshot: &PlanningSnapshot,
         bindings: &[ParsedBinding],

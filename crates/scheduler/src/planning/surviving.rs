@@ -1,5 +1,5 @@
-//! The figure of the goal Survive (PL8): what the loss of each domain would strand, as decisions of
-//! the engine say and not only the sums of the search.
+//! The figure of the goal Survive (PL8): the replicas that the loss of each domain would strand,
+//! according to decisions of the engine, not only to the sums of the search.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{ParsedBinding, PlanBuilder, PlanningSnapshot};
 use ballast_api::ballast::v1alpha1::FailureDomain;
 use ballast_engine::karmada::Target;
 
-/// Asks what the fleet would survive.
+/// Computes the replicas that would be stranded before and after a plan.
 pub(super) struct Survey<'a> {
     snapshot: PlanningSnapshot,
     bindings: &'a [ParsedBinding],
@@ -22,12 +22,13 @@ impl<'a> Survey<'a> {
         Survey { snapshot: PlanningSnapshot { clearing: None, ..snapshot.clone() }, bindings, by }
     }
 
-    /// The replicas that the loss of each domain would strand, each lost alone, before the plan.
+    /// Returns the replicas that the loss of each domain alone would strand before the plan,
+    /// summed.
     pub fn before(&self) -> i64 {
         self.stranded(&self.snapshot, self.bindings)
     }
 
-    /// The same after the plan, which puts bindings on these targets, by position.
+    /// Returns the same after the plan, which puts bindings on these targets, by position.
     pub fn after(&self, to: &HashMap<usize, Vec<Target>>) -> i64 {
         let mut builder = PlanBuilder::new(&self.snapshot);
         let mut bindings = self.bindings.to_vec();
@@ -47,7 +48,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// The domains that can be lost, as positions of clusters.
+/// Returns the domains that can be lost, as positions of clusters.
 pub(super) fn sites(
     snapshot: &PlanningSnapshot,
     by: FailureDomain,

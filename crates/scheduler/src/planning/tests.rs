@@ -1,4 +1,4 @@
-//! Plans over small fleets, by example and at random.
+//! Plans over a few clusters, by example and at random.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +63,8 @@ pub(super) const AGGREGATED: &str = r#"{"replicaScheduling": {"replicaScheduling
     "replicaDivisionPreference": "Aggregated"}}"#;
 pub(super) const DUPLICATED: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}"#;
 
-/// A Deployment in the namespace shop whose replicas want 100m of CPU each. The targets are written
-/// as `m1:2 m2:1`.
+/// Returns a Deployment in the namespace shop; each replica requests 100m of CPU. The targets are
+/// written as `m1:2 m2:1`.
 fn binding(name: &str, replicas: i32, placement: &str, targets: &str) -> Arc<Object> {
     binding_with(name, replicas, placement, targets, |_| {})
 }
@@ -105,11 +105,11 @@ pub(super) fn only(objects: &[Arc<Object>]) -> Vec<ParsedBinding> {
     objects.iter().map(|object| ParsedBinding::of(object).unwrap()).collect()
 }
 
-/// Equal parts on each cluster, whatever its capacity.
+/// Equal parts on each cluster, independent of its capacity.
 const STATIC: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divided",
     "replicaDivisionPreference": "Weighted"}}"#;
 
-/// `web m1:2 m2:2` for each that moves.
+/// Returns `web m1:2 m2:2` for each workload that moves.
 fn moves(plan: &MovePlan) -> Vec<String> {
     plan.moves.iter().map(|planned| format!("{} {}", planned.parsed.workload.name, placed(&planned.to))).collect()
 }
@@ -381,7 +381,8 @@ fn what_makes_no_sense_is_refused_with_its_path() {
     assert!(bad.contains("spec.select[1].policyRef.kind"), "{bad}");
 }
 
-/// What the clusters of a plan have left, by arithmetic alone: pods and thousandths of CPU.
+/// Computes the remaining capacity of the clusters after a plan by arithmetic alone: pods and
+/// thousandths of CPU.
 fn left(clusters: &[Cluster], plan: &MovePlan) -> BTreeMap<String, (i64, i64)> {
     let capacity = |cluster: &Cluster| {
         let capacity = cluster.capacity.as_ref().unwrap();
@@ -500,7 +501,7 @@ proptest! {
             if planned.parsed.request.targets.iter().map(|target| target.replicas).sum::<i32>() != full {
                 continue;
             }
-            // The capacity that it left is there, so the filters alone can object.
+            // The capacity that the workload left is free, so only the filters can object.
             let from = planned.parsed.from();
             let mut builder = PlanBuilder::new(&snapshot);
             builder.accept(&planned.parsed, &planned.to);

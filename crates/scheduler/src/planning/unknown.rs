@@ -1,11 +1,11 @@
-//! Objectives about what no cluster has (PL7).
+//! Validation of objectives against the clusters (PL7).
 
 use super::PlanningSnapshot;
 use super::survival::{domains, unknown_domain};
 use ballast_api::ballast::v1alpha1::{Goal, Objective};
 
-/// What an objective asks for that no cluster knows: the field, and what is wrong with it. Its
-/// figure would be 0, as if all were well.
+/// Returns the field of an objective that no cluster can satisfy, and the error. Its figure would
+/// be 0, as if there were no problem.
 pub fn unknown_to_all(snapshot: &PlanningSnapshot, objective: &Objective) -> Option<(&'static str, String)> {
     let by = objective.by.unwrap_or_default();
     let has_clusters = snapshot.clusters.iter().next().is_some();

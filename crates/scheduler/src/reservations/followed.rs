@@ -1,8 +1,8 @@
-//! Which clusters have accounts: those that exist, or did since the accounts were made.
+//! The clusters with accounts: those in the view, and those added since the accounts were built.
 //!
-//! A client may write a binding that names ten thousands of clusters that do not exist. Of such
-//! names only hashes are kept. They tell when a cluster appears that bindings name already: then
-//! the accounts have to be made anew.
+//! A client may write a binding that names tens of thousands of clusters that do not exist. For
+//! such names only hashes are kept. They detect that a new cluster is already named by bindings, in
+//! which case the accounts have to be rebuilt.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use foldhash::quality::RandomState;
 use imbl::{OrdMap, OrdSet};
 
-/// Cheap to clone.
+/// The followed clusters. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
     /// `None`: all clusters, whether they exist or not.
     names: Option<OrdSet<Arc<str>>>,
-    /// How often bindings name another cluster, by the hash of its name.
+    /// The number of bindings that name another cluster, by the hash of its name.
     others: OrdMap<u64, u32>,
     hasher: RandomState,
 }
@@ -33,13 +33,13 @@ impl Followed {
         self.hasher.hash_one(cluster)
     }
 
-    /// Whether what bindings hold on this cluster is in its account.
+    /// Returns whether the account of this cluster covers all bindings that name it.
     pub fn is_complete_for(&self, cluster: &str) -> bool {
         self.has(cluster) || !self.others.contains_key(&self.hash_of(cluster))
     }
 
-    /// Follows one cluster more. What bindings hold on it already is not in its account: ask
-    /// `is_complete_for` before.
+    /// Follows another cluster. Its account lacks earlier bindings, so callers must check
+    /// `is_complete_for` first.
     pub fn add(&mut self, cluster: &Arc<str>) {
         if let Some(names) = &mut self.names {
             names.insert(Arc::clone(cluster));
@@ -56,7 +56,7 @@ impl Followed {
         }
     }
 
-    /// Takes off what `count_others` has counted.
+    /// Reverts `count_others`.
     pub fn forget_others(&mut self, hashes: &[u64]) {
         for hash in hashes {
             if let Some(count) = self.others.get_mut(hash) {

@@ -1,5 +1,5 @@
-//! Who has promises on each cluster. A million bindings that were just placed have some each, so a
-//! promise takes 16 bytes, and all promises of a binding share its names.
+//! The holders of reservations on each cluster. A million recently placed bindings have several
+//! each, so a reservation takes 16 bytes, and all reservations of a binding share its names.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use imbl::OrdMap;
 
 use super::holding::{CopySize, FIRM, WorkloadName};
 
-/// A binding that has promises. The order is that of namespace and name.
+/// A binding with reservations, ordered by namespace and name.
 #[derive(Debug)]
 pub struct Holder {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
     pub workload: WorkloadName,
-    /// What each of its copies takes.
+    /// The resources of each of its copies.
     pub size: Arc<CopySize>,
 }
 
-/// What is promised to one binding on one cluster, and until when.
+/// The reservation of one binding on one cluster, and its expiry.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
     copies: u32,
-    /// Seconds. `FIRM_UNTIL` stands for [`FIRM`].
+    /// Seconds. `FIRM_UNTIL` represents [`FIRM`].
     until: u32,
 }
 
 const FIRM_UNTIL: u32 = u32::MAX;
 
-/// The promises by cluster. Cheap to clone.
+/// The reservations by cluster. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Holders(OrdMap<Arc<str>, OrdMap<Arc<Holder>, Promise>>);
 
@@ -65,7 +65,7 @@ impl Promise {
 }
 
 impl Holders {
-    /// Notes a promise of so many copies until then, in seconds or [`FIRM`].
+    /// Adds a reservation of this many copies that expires at `until`, in seconds or [`FIRM`].
     pub fn insert(&mut self, cluster: &Arc<str>, holder: &Arc<Holder>, copies: i64, until: i64) {
         let until = match until {
             FIRM => FIRM_UNTIL,
@@ -83,13 +83,13 @@ impl Holders {
         }
     }
 
-    /// Returns the copies that are promised to this binding on the cluster.
+    /// Returns the copies that are reserved for this binding on the cluster.
     pub fn copies(&self, cluster: &str, holder: &Holder, now: i64) -> i64 {
         let known = self.0.get(cluster).and_then(|promises| promises.get(holder));
         known.filter(|promise| promise.holds(now)).map_or(0, |promise| i64::from(promise.copies))
     }
 
-    /// Forgets the promises that have ended.
+    /// Removes expired reservations.
     pub fn forget_ended(&mut self, now: i64) {
         let of_cluster = |(cluster, known): (Arc<str>, OrdMap<Arc<Holder>, Promise>)| {
             let left: OrdMap<_, _> = known.into_iter().filter(|(_, promise)| promise.holds(now)).collect();
@@ -98,7 +98,7 @@ impl Holders {
         self.0 = std::mem::take(&mut self.0).into_iter().filter_map(of_cluster).collect();
     }
 
-    /// The bindings that have a promise on the cluster, with the copies that are promised, by
+    /// Iterates over the bindings with a reservation on the cluster and their reserved copies, by
     /// namespace and name.
     pub fn on(&self, cluster: &str, now: i64) -> impl Iterator<Item = (&Holder, i64)> {
         let promises = self.0.get(cluster).into_iter().flatten();

@@ -1,6 +1,6 @@
-//! What one binding holds on each cluster: replicas that a report shows, and replicas that are
-//! promised, which means assigned and not reported yet (RM1). Replicas that are being evicted count
-//! like assigned ones. Pure.
+//! The capacity that one binding holds on each cluster: reported replicas, and reserved replicas,
+//! which are assigned and not reported yet (RM1). Replicas that are being evicted count like
+//! assigned ones. Pure.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -14,45 +14,47 @@ use ballast_api::karmada::work::v1alpha2::{
 use ballast_engine::karmada::{Amounts, Needs};
 use ballast_k8s::{Object, Time, Walk};
 
-/// What a binding holds on one cluster.
+/// The copies of a binding on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holding {
     pub cluster: Arc<str>,
-    /// Copies that exist, as the cluster reports.
+    /// Copies that exist according to the cluster's report.
     pub reported: i64,
     /// Copies that are assigned and not reported.
     pub promised: i64,
-    /// Until when they are promised, in seconds. [`FIRM`]: until a report shows them.
+    /// The expiry of the reservation in seconds. [`FIRM`]: it lasts until a report shows the
+    /// copies.
     pub until: i64,
-    /// What was there when the reported copies came. `None`: nothing, or it is not known.
+    /// The pods on the cluster when the reported copies arrived. `None`: there were none, or the
+    /// number is unknown.
     pub beside: Option<Beside>,
 }
 
-/// Pods that were on a cluster when copies came to it, and that belong to no binding.
+/// The pods without a binding that were on a cluster when copies arrived there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beside {
     pub pods: i64,
-    /// Until when they say something about the copies, in seconds: a summary has come by then.
+    /// The time in seconds until which the number is valid; a newer summary has arrived by then.
     pub until: i64,
 }
 
-/// The end of a promise that only a report ends.
+/// The expiry of a reservation that only a report ends.
 pub const FIRM: i64 = i64::MAX;
 
-/// What a binding holds.
+/// The capacity that a binding holds.
 #[derive(Clone, Debug)]
 pub struct Holdings {
     pub workload: WorkloadName,
     pub size: Arc<CopySize>,
-    /// On clusters that are followed.
+    /// On followed clusters.
     pub on: Box<[Holding]>,
     /// The hashes of other clusters that the binding names.
     pub others: Box<[u64]>,
 }
 
 impl Holdings {
-    /// Whether the accounts are the same with either of two versions of a binding. Where pods of
-    /// others were noted, they have the version itself.
+    /// Returns whether two versions of a binding have the same accounts. Holdings with foreign pods
+    /// differ, because their accounts contain the version.
     pub fn are_alike(one: Option<&Holdings>, other: Option<&Holdings>) -> bool {
         let (Some(one), Some(other)) = (one, other) else { return one.is_none() && other.is_none() };
         Arc::ptr_eq(&one.size, &other.size)
@@ -61,10 +63,10 @@ impl Holdings {
     }
 }
 
-/// The name of a binding's workload. Nearly all bindings are named after theirs.
+/// The name of a binding's workload. Nearly all bindings are named after their workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkloadName {
-    /// So many bytes at the beginning of the binding's name.
+    /// This many bytes at the beginning of the binding's name.
     Prefix(usize),
     Other(Arc<str>),
 }
@@ -77,7 +79,7 @@ impl WorkloadName {
         }
     }
 
-    /// The name, if the binding has this one.
+    /// Returns the name of the workload of the given binding.
     pub fn shown<'a>(&'a self, binding: &'a str) -> &'a str {
         match self {
             WorkloadName::Prefix(length) => binding.get(..*length).unwrap_or(binding),
@@ -87,23 +89,23 @@ impl WorkloadName {
     }
 }
 
-/// What a copy takes, in both forms.
+/// The resources of a copy, in both representations.
 #[derive(Debug)]
 pub struct CopySize {
     pub needs: Needs,
     pub amounts: Amounts,
 }
 
-/// The sizes that are in use. Bindings with equal requests share one.
+/// The sizes in use. Bindings with equal requests share one.
 #[derive(Default)]
 pub struct Sizes {
-    /// By the texts that they are read from.
+    /// By the texts that they are parsed from.
     known: HashMap<Box<str>, Weak<CopySize>>,
-    /// How many there were when those that nothing uses were dropped.
+    /// The number of sizes after the last sweep.
     swept: usize,
 }
 
-/// Fewer sizes than this are not worth a sweep.
+/// Below this number of sizes, no sweep is made.
 const SWEEP_MIN: usize = 1_024;
 
 impl Sizes {
@@ -141,12 +143,12 @@ impl Sizes {
         Some(size)
     }
 
-    /// What the binding holds. `None`: nothing. `ttl` is how many seconds a placement is promised
-    /// where no number of replicas is reported.
+    /// Returns the holdings of the binding, or `None` if it has none. `ttl` is the number of
+    /// seconds for which a placement is reserved if no number of replicas is reported.
     ///
-    /// The time of the placement is what the binding's `ArrivalNotes` say, or else
-    /// `status.lastScheduledTime`, which the commit of a placement writes; a binding without it was
-    /// placed when it was made.
+    /// The time of the placement is taken from the binding's `ArrivalNotes`, or else from
+    /// `status.lastScheduledTime`, which the commit of a placement writes. A binding without either
+    /// counts from its creation.
     pub fn holdings(&mut self, object: &Object, ttl: i64, followed: &Followed) -> Option<Holdings> {
         let content = object.text.content();
         let partial = PartialBinding::of(&content).ok()?;
@@ -164,7 +166,8 @@ impl Sizes {
         let (placed, arrivals) = (partial.placed_at(), arrivals(&content));
         let until = |at: Option<Time>| at.map_or(i64::MIN, |at| at.seconds().saturating_add(ttl).min(FIRM - 1));
         let (mut on, mut others) = (HoldingsByCluster::default(), Vec::new());
-        // What is being evicted holds its room until it has left: the eviction may be called off.
+        // Replicas being evicted hold their capacity until they are gone, because the eviction may
+        // be withdrawn.
         let targeted: HashSet<&str> = match left.is_empty() {
             true => HashSet::new(),
             false => targets.iter().map(|target| &*target.name).collect(),
@@ -175,7 +178,7 @@ impl Sizes {
                 others.push(followed.hash_of(&target.name));
                 continue;
             }
-            // A binding that goes brings nothing more.
+            // A binding that is being deleted adds no replicas.
             let assigned = match size.needs {
                 _ if object.deleting => 0,
                 Needs::Replica(_) => i64::from(target.replicas.unwrap_or_default().max(0)),
@@ -223,8 +226,8 @@ impl Sizes {
     }
 }
 
-/// What is held on each cluster, found by its name. Nearly all bindings are on few clusters, which
-/// are found soonest by looking at each. A client may write a binding that is on ten thousands.
+/// The holdings of a binding by cluster name. Nearly all bindings are on few clusters, for which a
+/// linear search is fastest. A client may write a binding with tens of thousands.
 #[derive(Default)]
 struct HoldingsByCluster {
     list: Vec<Holding>,
@@ -251,15 +254,14 @@ impl HoldingsByCluster {
     }
 }
 
-/// What the binding with this text says about the arrival of its replicas. Its other annotations
-/// are not read.
+/// Parses the arrival annotation in the text of a binding. Its other annotations are skipped.
 fn arrivals(content: &[u8]) -> ArrivalNotes {
     let noted = Walk::find(content, &["metadata", "annotations", ARRIVALS]);
     let text = noted.and_then(|noted| serde_json::from_str::<String>(noted).ok());
     text.map(|text| ArrivalNotes::read(&text)).unwrap_or_default()
 }
 
-/// The copies that a report shows. A set of several templates is reported as no number.
+/// Returns the number of copies in a report, or `None` for a set of several templates.
 fn number(needs: &Needs, report: &PartialReport<'_>) -> Option<i64> {
     match needs {
         Needs::Replica(_) => report.replicas().map(i64::from),
@@ -337,7 +339,7 @@ mod tests {
         assert_eq!(held(&reports), [on("m1", 3, 1, -1), on("m2", 2, 0, -1), on("m9", 5, 0, -1)]);
     }
 
-    /// With the square of its size it would take minutes.
+    /// An algorithm with quadratic time would take minutes.
     #[test]
     fn li11_a_binding_on_very_many_clusters_is_read_in_a_time_that_grows_with_its_size() {
         let names = |number: usize| format!("m{number}");

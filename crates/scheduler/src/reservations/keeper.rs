@@ -1,14 +1,14 @@
-//! Keeps the clusters with the room that is left, in step with the newest view, for all who decide
-//! in one process (RM5).
+//! Keeps the free capacity of clusters up to date with the newest view, for all decisions in one
+//! process (RM5).
 //!
-//! Decisions take turns: with its turn, a loop sees the newest view and what earlier decisions have
-//! given away that are not in the view yet. These are *claims*. A claim counts while its binding in
-//! the view is the version that was decided on. Once the write is in the view, the binding's
-//! targets say the same; and if another write came first, the claim is void. So a claim needs no
-//! careful end, and no room is given away twice or kept for nothing.
+//! Decisions are serialized: while it holds its turn, a loop sees the newest view and the
+//! reservations of earlier decisions that are not in the view yet. These are *claims*. A claim
+//! counts while its binding in the view is the version that was decided on. Once the write is in
+//! the view, the binding's targets replace the claim; and if another write came first, the claim is
+//! void. Therefore a late release does no harm: no capacity is reserved twice or without a reason.
 //!
-//! *Invariant:* what `present` returns is a function of the view, the time and the claims. The
-//! accounts are kept in step event by event, and nothing walks the fleet.
+//! *Invariant:* the result of `present` is a function of the view, the time and the claims. The
+//! accounts are updated event by event, without walking all objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ use ballast_engine::karmada::{Cluster, ClusterSet, Needs, Profile};
 use ballast_k8s::{GroupResource, Key, Revision, Time};
 use ballast_watch::{Cache, Difference, View};
 
-/// What all decisions of a process share.
+/// The state that all decisions of a process share.
 pub struct Keeper {
     kept: Mutex<Option<Kept>>,
     claims: Mutex<Claims>,
@@ -37,14 +37,14 @@ pub struct Turn {
     _held: OwnedMutexGuard<()>,
 }
 
-/// Room that was given away, and that the view may not show yet. It ends when this is dropped, so
-/// keep it until the outcome of the write is known.
+/// Reserved capacity that may be missing from the view. It ends when this is dropped, so it must be
+/// held until the outcome of the write is known.
 pub struct Claim {
     keeper: Arc<Keeper>,
     number: u64,
 }
 
-/// What is given away.
+/// The capacity that a decision reserves.
 #[derive(Clone, Debug)]
 pub struct GivenRoom {
     pub binding: Key,
@@ -55,13 +55,13 @@ pub struct GivenRoom {
     pub arrivals: Vec<(Arc<str>, i64)>,
 }
 
-/// The newest state, ready for decisions.
+/// The newest state, prepared for decisions.
 pub struct Present {
     pub view: Arc<View>,
-    /// As `ClusterCache` has them.
+    /// As in `ClusterCache`.
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     pub unready: Arc<BTreeSet<Arc<str>>>,
-    /// The clusters with the room that is left.
+    /// The clusters with their free capacity.
     pub left: ClusterSet,
     pub room: Room,
 }
@@ -74,12 +74,12 @@ struct Claims {
 
 /// The state of one view.
 struct Kept {
-    /// The kinds that are followed, as they are in the accounts.
+    /// The followed kinds, at the state of the accounts.
     at: View,
     clusters: ClusterCache,
     ledger: Ledger,
     left: ClusterSet,
-    /// Clusters that may have more room than when `grown` was last asked.
+    /// Clusters that may have more free capacity than at the last call of `grown`.
     grown: BTreeSet<Arc<str>>,
 }
 
@@ -88,7 +88,7 @@ fn kinds() -> Vec<GroupResource> {
 }
 
 impl Keeper {
-    /// The keeper of the process that has this cache. The first call makes it.
+    /// Returns the keeper of the process with this cache, creating it on the first call.
     pub fn of(cache: &Cache, profile: &Profile) -> Arc<Keeper> {
         cache.companion(|| Keeper {
             kept: Mutex::default(),
@@ -103,10 +103,10 @@ impl Keeper {
         Turn { _held: Arc::clone(&self.turn).lock_owned().await }
     }
 
-    /// The newest view, with the room that is left in it after all claims.
+    /// Returns the newest view, with the free capacity after all claims.
     pub fn present(&self, cache: &Cache, now: Time) -> Present {
         let mut kept = lock(&self.kept);
-        // Before the view is read: a claim that ends meanwhile is in that view.
+        // Must precede reading the view: a claim that ends meanwhile is in that view.
         let claims: Vec<GivenRoom> = lock(&self.claims).known.values().cloned().collect();
         let (kept, view) = self.in_step(&mut kept, cache, now);
         let mut left = kept.left.clone();
@@ -123,19 +123,19 @@ impl Keeper {
         Present { view, no_execute: Arc::clone(no_execute), unready: Arc::clone(unready), left, room }
     }
 
-    /// The clusters that may have more room than at the last call, because a binding left, shrank
-    /// or moved, or because a promise has ended.
+    /// Returns the clusters that may have more free capacity than at the last call, because a
+    /// binding left, shrank or moved, or because a reservation has expired.
     pub fn grown(&self, cache: &Cache, now: Time) -> BTreeSet<Arc<str>> {
         let mut kept = lock(&self.kept);
         std::mem::take(&mut self.in_step(&mut kept, cache, now).0.grown)
     }
 
-    /// When the next promise ends by the clock, in seconds, as of the last call of `grown`.
+    /// Returns the next expiry of a reservation, in seconds, as of the last call of `grown`.
     pub fn next_end(&self, now: Time) -> Option<i64> {
         lock(&self.kept).as_ref()?.ledger.next_end(now)
     }
 
-    /// Notes what a decision gives away. Call it before the turn ends.
+    /// Records the reservations of a decision. Must be called before the turn ends.
     pub fn claim(self: &Arc<Keeper>, given: GivenRoom) -> Claim {
         let mut claims = lock(&self.claims);
         let number = claims.next;
@@ -144,7 +144,7 @@ impl Keeper {
         Claim { keeper: Arc::clone(self), number }
     }
 
-    /// Brings the state to the newest view.
+    /// Updates the state to the newest view.
     fn in_step<'k>(&self, kept: &'k mut Option<Kept>, cache: &Cache, now: Time) -> (&'k mut Kept, Arc<View>) {
         let view = cache.view();
         let kept = kept.get_or_insert_with(|| Kept::new(&view, self.ttl, now));
@@ -174,7 +174,7 @@ impl Kept {
         Kept { at, clusters, ledger, left, grown }
     }
 
-    /// Brings the clusters and the accounts to this view. Returns the clusters that have changed.
+    /// Updates the clusters and the accounts to this view. Returns the clusters that have changed.
     fn follow(&mut self, cache: &Cache, view: &View, ttl: i64, now: Time) -> BTreeSet<Arc<str>> {
         let newest = view.only(&kinds());
         let mut changed = self.clusters.sync(view);
@@ -182,7 +182,7 @@ impl Kept {
             changed.iter().for_each(|name| self.ledger.follow_cluster(name));
             self.follow_bindings(cache, &newest);
         } else {
-            // Bindings name a cluster that has appeared.
+            // A new cluster is already named by bindings.
             self.ledger = Ledger::of(&newest, ttl, now);
             changed.extend(self.clusters.summaries.keys().cloned());
             changed.extend(self.left.iter().map(|cluster| cluster.name.clone()));
@@ -197,7 +197,7 @@ impl Kept {
             Ok(events) if self.at.revision <= newest.revision => {
                 events.iter().for_each(|event| self.ledger.follow(event));
             }
-            // The windows have forgotten some, or the log has another history now.
+            // The windows do not contain all events, or the history of the log has changed.
             _ => {
                 let mut missed = Difference::new(self.at.clone(), newest.clone());
                 while let Some(events) = missed.next(usize::MAX) {
@@ -207,7 +207,7 @@ impl Kept {
         }
     }
 
-    /// Computes what is left of the clusters that have changed.
+    /// Computes the free capacity of the clusters that have changed.
     fn settle(&mut self, mut changed: BTreeSet<Arc<str>>, now: Time) {
         self.ledger.set_time(now);
         let of_accounts = self.ledger.take_touched();
@@ -226,7 +226,7 @@ impl Kept {
     }
 }
 
-/// Whether there is more of any resource.
+/// Returns whether there is more of any resource.
 fn has_more(before: Option<&Cluster>, after: &Cluster) -> bool {
     let Some(before) = before.and_then(|before| before.capacity.as_ref()) else { return true };
     let Some(after) = &after.capacity else { return false };
@@ -234,7 +234,7 @@ fn has_more(before: Option<&Cluster>, after: &Cluster) -> bool {
     after.pods > before.pods || after.free.iter().any(|(name, amount)| was(name).is_none_or(|was| *amount > was))
 }
 
-/// What a panic leaves is whole: a change of an account is one step.
+/// Locks the mutex. A panic leaves the state consistent: a change of an account is one step.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

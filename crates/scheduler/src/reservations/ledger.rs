@@ -1,9 +1,9 @@
-//! The account of each cluster: what its bindings hold there (RM1), by cluster, so that a change of
-//! one binding changes only the accounts of its clusters.
+//! The account of each cluster: the capacity that its bindings hold (RM1), by cluster, so that a
+//! change of one binding changes only the accounts of its clusters.
 //!
-//! *Invariant:* the accounts are a function of the bindings, of the clusters that are followed, and
-//! of the time. A ledger that was kept in step, event by event, has the accounts of one that is
-//! made anew, also if the clock steps back. Clones share what they have in common.
+//! *Invariant:* the accounts are a function of the bindings, the followed clusters and the time.
+//! The incrementally maintained ledger equals one rebuilt from scratch, also if the clock steps
+//! back. Clones share their common parts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -22,23 +22,23 @@ use ballast_watch::{Event, EventKind, View};
 
 const PODS: &str = "pods";
 
-/// What the bindings hold on one cluster.
+/// The capacity that bindings hold on one cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     pub reported: Amounts,
     pub promised: Amounts,
-    /// Promised copies.
+    /// Reserved copies.
     pub copies: i64,
-    /// The promised copies by their size, for clusters that report kinds of nodes.
+    /// The reserved copies by their size, for clusters that report resource models.
     sizes: BTreeMap<SizeId, (Arc<CopySize>, i64)>,
-    /// Reported copies that came beside pods of others, by the version of the binding.
+    /// Reported copies that arrived while foreign pods were present, by the version of the binding.
     beside: OrdMap<ReportId, ReportBeside>,
 }
 
 /// The version of a binding, with its namespace and name.
 type ReportId = (Revision, Arc<str>, Arc<str>);
 
-/// Copies that a report shows, and what was there when they came.
+/// Copies in a report, and the foreign pods that were present when they arrived.
 #[derive(Clone, Debug)]
 struct ReportBeside {
     size: Arc<CopySize>,
@@ -46,7 +46,7 @@ struct ReportBeside {
     beside: Beside,
 }
 
-/// The address of a size. It stays while the size is in use.
+/// The address of a size. It is stable while the size is in use.
 type SizeId = usize;
 
 /// The accounts at one moment. Cheap to clone.
@@ -55,30 +55,30 @@ pub struct Accounts {
     by_cluster: OrdMap<Arc<str>, Arc<Account>>,
     holders: Holders,
     followed: Followed,
-    /// Promises that end later than this hold.
+    /// Reservations with a later expiry are valid.
     now: i64,
 }
 
-/// The most bindings whose holdings are remembered. The next change of such a binding takes them
-/// off without reading its old state again.
+/// Maximum number of bindings with cached holdings. The next change of such a binding removes its
+/// holdings without parsing the old state again.
 const RECENT_MAX: usize = 16_384;
 
-/// When promises end, of which cluster, and of copies of which size.
+/// The expiry, the cluster, and the size of the reserved copies.
 type TimedKey = (i64, Arc<str>, SizeId);
 
 pub struct Ledger {
     accounts: Accounts,
     ttl: i64,
     sizes: Sizes,
-    /// The promises that end by themselves, by their end. Also those that have ended: the clock may
-    /// step back. Bindings that were placed in the same second are one entry.
+    /// The reservations with an expiry, including expired ones, because the clock may step back.
+    /// Bindings that were placed in the same second share an entry.
     timed: BTreeMap<TimedKey, (Arc<CopySize>, i64)>,
-    /// The ends of `ReportBeside`, of which cluster, and how many there are.
+    /// The number of `ReportBeside` entries by the end of their validity and cluster.
     beside_ends: BTreeMap<(i64, Arc<str>), usize>,
-    /// Clusters whose account has changed since they were taken.
+    /// Clusters with an account that has changed since the last `take_touched`.
     touched: BTreeSet<Arc<str>>,
     recent: HashMap<Key, (Revision, Option<Holdings>)>,
-    /// When holders of promises that had ended were dropped.
+    /// The time of the last removal of expired holders.
     swept: i64,
 }
 
@@ -101,7 +101,7 @@ impl Account {
         self.reported.is_empty() && self.promised.is_empty() && self.sizes.is_empty() && self.beside.is_empty()
     }
 
-    /// Takes off what exists on the cluster, as its summary and the reports say.
+    /// Deducts the pods that exist on the cluster according to its summary and the reports.
     pub fn count_existing(&self, summary: &Summary, now: i64, capacity: &mut ClusterCapacity) {
         capacity.count_reported(&summary.allocated, &self.reported);
         for (size, copies) in self.unseen(summary, now) {
@@ -109,11 +109,12 @@ impl Account {
         }
     }
 
-    /// Reported copies that the summary does not count, and that its count of other pods hides.
+    /// Returns the reported copies that the summary does not count, and that its count of foreign
+    /// pods hides.
     ///
-    /// A summary that is newer than the reports counts them all. Else there are at least the pods
-    /// that were there when the copies came, and what is reported now. What that is more than the
-    /// summary has is at most the copies that came (RM1).
+    /// A summary that is newer than the reports counts all copies. Otherwise the cluster has at
+    /// least the foreign pods that were present when the copies arrived, and the copies reported
+    /// now. The excess over the summary is at most the number of copies that arrived (RM1).
     pub fn unseen(&self, summary: &Summary, now: i64) -> Vec<(&Arc<CopySize>, i64)> {
         let newer: ReportId = (summary.revision.next(), "".into(), "".into());
         let reports = self.beside.range((Bound::Included(newer), Bound::Unbounded));
@@ -121,7 +122,7 @@ impl Account {
         let Some(others) = reports.iter().map(|report| report.beside.pods).max() else { return Vec::new() };
         let reported = i64::try_from(self.reported.get(PODS)).unwrap_or(i64::MAX);
         let mut left = others.saturating_add(reported) - summary.pods().max(reported);
-        // Larger copies first, as which of them are counted is not known.
+        // Larger copies first, because it is unknown which of them are counted.
         reports.sort_by_key(|report| std::cmp::Reverse(report.size.amounts.get("cpu")));
         let mut unseen = Vec::new();
         for ReportBeside { size, copies, .. } in reports {
@@ -135,13 +136,13 @@ impl Account {
         unseen
     }
 
-    /// What is left of a cluster's capacity, of which its summary has taken a part.
+    /// Deducts the existing and the reserved copies from the capacity that the summary reports.
     pub fn apply(&self, summary: &Summary, now: i64, capacity: &mut ClusterCapacity) {
         self.count_existing(summary, now, capacity);
         if capacity.grades.is_none() {
             return capacity.take_sums(&self.promised);
         }
-        // Larger replicas first, as they find their nodes with more difficulty.
+        // Larger replicas first, because they are harder to fit on nodes.
         let mut sizes: Vec<_> = self.sizes.values().collect();
         sizes.sort_by_key(|(size, _)| std::cmp::Reverse(size.amounts.get("cpu")));
         sizes.into_iter().for_each(|(size, copies)| capacity.take(&size.needs, *copies));
@@ -153,28 +154,28 @@ impl Accounts {
         self.by_cluster.get(cluster)
     }
 
-    /// Whether what bindings hold on this cluster is in its account.
+    /// Returns whether the account of this cluster covers all bindings that name it.
     pub fn is_complete_for(&self, cluster: &str) -> bool {
         self.followed.is_complete_for(cluster)
     }
 
-    /// Seconds.
+    /// Returns the time of the accounts in seconds.
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// By name.
+    /// Iterates over the accounts by cluster name.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Account>)> {
         self.by_cluster.iter()
     }
 
-    /// The bindings that have a promise on the cluster, with the copies that are promised, by
+    /// Iterates over the bindings with a reservation on the cluster and their reserved copies, by
     /// namespace and name.
     pub fn holders(&self, cluster: &str) -> impl Iterator<Item = (&Holder, i64)> {
         self.holders.on(cluster, self.now)
     }
 
-    /// Returns the copies that are promised to this binding on the cluster.
+    /// Returns the copies that are reserved for this binding on the cluster.
     pub fn promised_to(&self, cluster: &str, holder: &Holder) -> i64 {
         self.holders.copies(cluster, holder, self.now)
     }
@@ -202,13 +203,13 @@ impl Ledger {
         }
     }
 
-    /// The accounts of the clusters of a view.
+    /// Returns a ledger for the clusters of a view.
     pub fn of(view: &View, ttl: i64, now: Time) -> Ledger {
         let clusters = view.list(CLUSTERS, None).map(|object| Arc::clone(&object.key.name));
         Ledger::with(view, Followed::of(clusters), ttl, now)
     }
 
-    /// The accounts of all clusters that the bindings of a view name.
+    /// Returns a ledger for all clusters that the bindings of a view name.
     pub fn of_all_names(view: &View, ttl: i64, now: Time) -> Ledger {
         Ledger::with(view, Followed::default(), ttl, now)
     }
@@ -226,17 +227,17 @@ impl Ledger {
         &self.accounts
     }
 
-    /// Follows a cluster that has appeared. Ask `Accounts::is_complete_for` before.
+    /// Follows a new cluster. Callers must check `Accounts::is_complete_for` first.
     pub fn follow_cluster(&mut self, cluster: &Arc<str>) {
         self.accounts.followed.add(cluster);
     }
 
-    /// Takes the names of the clusters whose account has changed since the last call.
+    /// Takes the names of the clusters with an account that has changed since the last call.
     pub fn take_touched(&mut self) -> BTreeSet<Arc<str>> {
         std::mem::take(&mut self.touched)
     }
 
-    /// The first end after `now`, in seconds, of a promise or of what is counted beside a summary.
+    /// Returns the first expiry after `now`, in seconds, of a reservation or of a `ReportBeside`.
     pub fn next_end(&self, now: Time) -> Option<i64> {
         let after = now.seconds().saturating_add(1);
         let promise = self.timed.range((after, "".into(), 0)..).next().map(|((end, ..), _)| *end);
@@ -244,8 +245,7 @@ impl Ledger {
         [promise, beside].into_iter().flatten().min()
     }
 
-    /// Moves the clock. Promises whose end is passed end, and those whose end is ahead again hold
-    /// again.
+    /// Moves the clock. Reservations expire, or become valid again if the clock steps back.
     pub fn set_time(&mut self, now: Time) {
         let (was, now) = (self.accounts.now, now.seconds());
         let (from, to, sign) = if was < now { (was, now, -1) } else { (now, was, 1) };
@@ -259,14 +259,15 @@ impl Ledger {
             self.touched.extend(ends.map(|((_, cluster), _)| Arc::clone(cluster)));
         }
         self.accounts.now = now;
-        // Only names are lost with them, so this may be forgotten where the clock steps back.
+        // Holders are only needed for messages, so dropping them is safe even if the clock steps
+        // back.
         if now.saturating_sub(self.swept) > self.ttl || now < self.swept {
             self.accounts.holders.forget_ended(now);
             self.swept = now;
         }
     }
 
-    /// Follows the change of a binding.
+    /// Applies the change of a binding.
     pub fn follow(&mut self, event: &Event) {
         let key = &event.object.key;
         if !BINDINGS.contains(&key.resource) {
@@ -348,7 +349,7 @@ impl Ledger {
         }
     }
 
-    /// Notes what was there when reported copies came, or forgets it.
+    /// Adds or removes the foreign pods of reported copies.
     fn note_beside(&mut self, cluster: Arc<str>, id: ReportId, report: ReportBeside, is_new: bool) {
         let end = (report.beside.until, Arc::clone(&cluster));
         let mut account = self.accounts.by_cluster.remove(&cluster).unwrap_or_default();

@@ -1,30 +1,30 @@
-//! Room that is really there: what a cluster has left after what exists and what is promised
-//! (RM1 to RM9).
+//! The capacity of a cluster that is really free: without existing and reserved replicas (RM1 to
+//! RM9).
 //!
 //! ```text
 //!   bindings (targets, requests, reports) ──► holding ──► ledger: an account of each cluster
-//!   clusters (summaries) ───────────────────────────────────► Room ──► clusters with what is left
+//!   clusters (summaries) ───────────────────────────────────► Room ──► clusters with free capacity
 //!                                                              ▲
 //!   decisions that are not in the view yet ──► claims ─────────┘
 //! ```
 //!
-//! Used in a cluster is the larger of its summary's `allocated` and what the reports of its
-//! bindings say exists there, plus what is promised: assigned and not reported. Where a report is
-//! newer than the summary, pods of others in `allocated` would hide what it shows: such copies are
-//! counted beside them (`Account::unseen`). All of it is read
-//! from what is stored, so it is the same after a restart, in another process, for the past, and
-//! beside a Karmada. The engine gets the clusters with the room that is left, and stays pure.
+//! The usage of a cluster is the larger of its summary's `allocated` and the replicas in the
+//! reports of its bindings, plus the reservations: replicas that are assigned and not reported. If
+//! a report is newer than the summary, foreign pods in `allocated` could hide its replicas; such
+//! copies are counted in addition (`Account::unseen`). All inputs are stored, so the result is the
+//! same after a restart, in another process, for the past, and attached to Karmada. The engine
+//! receives clusters with their free capacity, and stays pure.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `followed`: which clusters have accounts
-//! - `holding`: what one binding holds
-//! - `holders`: who has promises on each cluster
+//! - `followed`: the clusters with accounts
+//! - `holding`: the capacity that one binding holds
+//! - `holders`: the holders of reservations on each cluster
 //! - `ledger`: the account of each cluster
-//! - `told`: says who has the room
-//! - `keeper`: the newest state, for all who decide, and what their decisions give away
+//! - `told`: messages about the holders of capacity
+//! - `keeper`: the newest state for all decisions, and their reservations
 
 mod followed;
 mod holders;
@@ -51,20 +51,20 @@ use ballast_estimator::Held;
 use ballast_k8s::{Key, Revision, Time};
 use ballast_watch::View;
 
-/// What the clusters of one view have, and who holds it. Cheap to clone. Without reservations it is
-/// empty.
+/// The capacity of the clusters of one view, and its holders. Cheap to clone. Empty without
+/// reservations.
 #[derive(Clone, Debug, Default)]
 pub struct Room {
-    /// The clusters as their summaries have them.
+    /// The clusters with the capacity of their summaries.
     open: ClusterSet,
     summaries: OrdMap<Arc<str>, Summary>,
     accounts: Accounts,
-    /// What decisions have given away that the accounts do not show yet.
+    /// Reservations of decisions that the accounts do not contain yet.
     claimed: Vec<GivenRoom>,
     is_kept: bool,
 }
 
-/// When something is decided, and with which room.
+/// The time of a decision, and its capacity.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     pub now: Time,
@@ -78,17 +78,17 @@ impl Room {
         Room { open: fleet.clone(), summaries, accounts, claimed, is_kept: true }
     }
 
-    /// Of no cluster.
+    /// Returns the capacity of no clusters.
     pub fn of_none(is_kept: bool) -> Room {
         Room { is_kept, ..Room::default() }
     }
 
-    /// Whether room is kept for what is promised.
+    /// Returns whether reservations are enabled.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
 
-    /// The pods on the cluster that no report of a binding shows.
+    /// Returns the pods on the cluster that no report of a binding contains.
     pub fn foreign_pods(&self, cluster: &str) -> i64 {
         let Some(summary) = self.summaries.get(cluster) else { return 0 };
         let Some(account) = self.accounts.of(cluster) else { return summary.pods() };
@@ -97,8 +97,8 @@ impl Room {
         summary.pods().max(reported).saturating_add(unseen) - reported
     }
 
-    /// The room of a view, made anew, and the clusters with what is left. Without reservations, the
-    /// clusters are as their summaries have them.
+    /// Computes the capacity of a view from scratch, and returns it with the clusters and their
+    /// free capacity. Without reservations, clusters have the capacity of their summaries.
     pub(super) fn of(view: &View, clusters: &ClusterCache, profile: &Profile, now: Time) -> (Room, ClusterSet) {
         let mut left = clusters.fleet.clone();
         if !profile.reserves {
@@ -111,7 +111,7 @@ impl Room {
         (Room::new(clusters, ledger.accounts()), left)
     }
 
-    /// The cluster with what is left in it. `None`: there is no such cluster.
+    /// Returns the cluster with its free capacity, or `None` if it does not exist.
     fn left_of(clusters: &ClusterCache, accounts: &Accounts, name: &str) -> Option<Cluster> {
         let mut cluster = Cluster::clone(clusters.fleet.find(name)?);
         let summary = clusters.summaries.get(name).cloned().unwrap_or_default();
@@ -121,8 +121,8 @@ impl Room {
         Some(cluster)
     }
 
-    /// Counts what bindings hold on this cluster, if it does not exist and they name it.
-    /// `view` is what the accounts were made from.
+    /// Counts the bindings on this cluster, if it does not exist and they name it. `view` must be
+    /// the view of the accounts.
     pub fn know(&mut self, cluster: &str, view: &View, profile: &Profile) {
         if !self.accounts.is_complete_for(cluster) {
             let now = Time::from_seconds(self.accounts.now());
@@ -131,12 +131,12 @@ impl Room {
         }
     }
 
-    /// Supposes that the cluster is as given, with `allocated` in its summary, and returns it with
-    /// what would be left. Call `know` before.
+    /// Replaces or adds a hypothetical cluster with `allocated` in its summary, and returns it with
+    /// its free capacity. `know` must be called first.
     pub fn suppose(&mut self, cluster: Cluster, allocated: Allocated) -> Cluster {
         self.open.upsert(cluster.clone());
         let mut left = cluster;
-        // It counts as newer than all reports.
+        // The summary counts as newer than all reports.
         let summary = Summary { allocated, revision: Revision(i64::MAX - 1) };
         if let (Some(account), Some(capacity)) = (self.accounts.of(&left.name), &mut left.capacity) {
             account.apply(&summary, self.accounts.now(), capacity);
@@ -145,7 +145,7 @@ impl Room {
         left
     }
 
-    /// What bindings hold on each cluster, with what is claimed.
+    /// Returns the resources that bindings hold on each cluster, including claims.
     pub fn held(&self) -> Held {
         let mut held = Held::default();
         let mut all: HashMap<Arc<str>, Amounts> = HashMap::new();
@@ -165,8 +165,7 @@ impl Room {
         held
     }
 
-    /// What is promised on the cluster, and what decisions have given away there: bindings, and
-    /// their copies.
+    /// Iterates over the bindings and copies that are reserved or claimed on the cluster.
     pub fn on_its_way(&self, cluster: &str) -> impl Iterator<Item = (Key, i64)> {
         let key = |namespace: &Arc<str>, name: &Arc<str>| match namespace.is_empty() {
             true => Key::cluster(CLUSTER_RESOURCE_BINDINGS, &**name),
@@ -183,7 +182,7 @@ impl Room {
         holders.chain(claimed)
     }
 
-    /// The account of each cluster that anything is held on, by name.
+    /// Iterates over the accounts of clusters with any holdings, by name.
     pub fn accounts(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Account>)> {
         self.accounts.iter()
     }

@@ -20,12 +20,12 @@ fn key(name: u8) -> Key {
     Key::namespaced(RESOURCE_BINDINGS, "shop", format!("b{name}").as_str())
 }
 
-/// What a binding says of one cluster.
+/// The state of a binding on one cluster.
 #[derive(Clone, Debug)]
 struct On {
     cluster: u8,
     assigned: Option<i32>,
-    /// `None`: no report. The inner value is the number that it tells.
+    /// `None`: no report. The inner value is the reported number.
     report: Option<(Value, bool)>,
 }
 
@@ -151,8 +151,9 @@ fn li11_names_of_clusters_that_do_not_exist_have_no_accounts() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// RM2: however it came about, the ledger says what one made anew says: after any changes, with
-    /// clusters that appear, and with the clock going on and back over the time to live.
+    /// RM2: the incrementally maintained ledger equals one rebuilt from scratch: after any changes,
+    /// with clusters that appear, and with the clock moving in both directions past the time to
+    /// live.
     #[test]
     fn rm2_history_leaves_no_trace(
         steps in prop::collection::vec(
@@ -202,7 +203,7 @@ proptest! {
             kept.follow(&event);
             let anew = Ledger::of(&View::of(clusters.values().chain(now.values()).cloned()), TTL, Time::from_seconds(time));
             let (kept, mut anew) = (told(&kept), told(&anew));
-            // The names of promises that had ended are not told again where the clock steps back.
+            // The holders of expired reservations are not restored if the clock steps back.
             for (cluster, known) in &mut anew {
                 let Some(of_kept) = kept.get(cluster) else { continue };
                 known.3.retain(|holder| of_kept.3.contains(holder));

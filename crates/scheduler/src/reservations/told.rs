@@ -1,9 +1,8 @@
-//! Reports who has reserved the capacity of a cluster (RM6): `20 free, 12 promised to others
+//! Messages about the holders of the capacity of a cluster (RM6): `20 free, 12 promised to others
 //! (shop/web 8, shop/api 4), 8 left`.
 //!
-//! All numbers are copies of the workload that lacks the capacity, by the resource that is shortest
-//! for it. Only workloads that take of this resource are named, and their shares add up to the
-//! total.
+//! All numbers are copies of the workload that lacks capacity, computed for its scarcest resource.
+//! Only workloads that reserve this resource are named, and their shares add up to the total.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,16 +19,16 @@ use ballast_engine::karmada::{
 };
 use ballast_engine::webster::{self, Party};
 
-/// The workloads that a sentence names, those with the most replicas first.
+/// Maximum number of workloads that a sentence names, the largest first.
 const HOLDERS_TOLD_MAX: usize = 3;
-/// The clusters that a message names.
+/// Maximum number of clusters that a message names.
 const CLUSTERS_TOLD_MAX: usize = 3;
 
-/// Which workloads may be named.
+/// The workloads that a message may name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Names {
-    /// Those of the namespace of the binding that the sentence is about. Of others only the sum is
-    /// told. A sentence about a cluster-scoped binding names all.
+    /// Workloads in the namespace of the binding; others are only counted. A message about a
+    /// cluster-scoped binding names all.
     #[default]
     OfNamespace,
     All,
@@ -40,7 +39,7 @@ pub enum Names {
 struct Fit<'a> {
     cluster: &'a Cluster,
     account: &'a Account,
-    /// The copies that would fit if nothing was reserved.
+    /// The copies that would fit without reservations.
     free: i64,
     left: i64,
 }
@@ -51,7 +50,7 @@ impl Fit<'_> {
     }
 }
 
-/// Writes how much of a cluster others have reserved.
+/// Formats how much of a cluster others have reserved.
 struct Sentence<'a> {
     fit: Fit<'a>,
     holders: Vec<String>,
@@ -64,13 +63,14 @@ impl fmt::Display for Sentence<'_> {
     }
 }
 
-/// A name that a sentence shows: a namespace, empty for cluster-scoped bindings, and a workload.
-/// `None`: the other namespaces together.
+/// The name of a holder in a message: a namespace, empty for cluster-scoped bindings, and a
+/// workload. `None`: all other namespaces.
 type ShownName<'a> = Option<(&'a str, &'a str)>;
 
 impl Room {
-    /// Returns how much of the cluster others have reserved. `None`: nothing that this workload
-    /// could use. `left` is the cluster with what is left, and `pass` has the estimates.
+    /// Returns how much of the cluster others have reserved, or `None` if they reserve nothing that
+    /// this workload could use. `left` is the cluster with its free capacity, and `pass` has the
+    /// estimates.
     pub fn sentence(
         &self,
         request: &Request,
@@ -84,8 +84,9 @@ impl Room {
         Some(self.sentence_of(fit, request, &each, names).to_string())
     }
 
-    /// Returns `message` with what others have reserved on the clusters that would have had the
-    /// most capacity. Only clusters count that take new replicas of the workload, as `pass` says.
+    /// Appends to `message` how much others have reserved on the clusters that would otherwise have
+    /// the most capacity. Only clusters that accept new replicas of the workload count, according
+    /// to `pass`.
     pub fn told(
         &self,
         message: &str,
@@ -101,7 +102,7 @@ impl Room {
         if fits.is_empty() {
             return None;
         }
-        // Clusters with the same capacity stay in the order of their names.
+        // The sort is stable, so clusters with the same capacity stay in the order of their names.
         fits.sort_by_key(|fit| Reverse(fit.free));
         let more = fits.len().saturating_sub(CLUSTERS_TOLD_MAX);
         fits.truncate(CLUSTERS_TOLD_MAX);
@@ -112,8 +113,8 @@ impl Room {
         Some(format!("{message}; {}{more}", told.join("; ")))
     }
 
-    /// Returns the capacity of a cluster with and without what others have reserved. `None`: the
-    /// reservations take nothing that this workload could use.
+    /// Returns the capacity of a cluster with and without the reservations of others, or `None` if
+    /// they reserve nothing that this workload could use.
     fn fit<'a>(
         &'a self,
         request: &Request,
@@ -137,19 +138,19 @@ impl Room {
         }
         let own = self.accounts.promised_to(name, own);
         let remaining = remaining.saturating_add(own).min(free);
-        // Where the division does not look at capacity, there is no bound.
+        // A division that ignores capacity has no bound.
         let is_bounded = free < i64::from(i32::MAX) && remaining < free;
         is_bounded.then_some(Fit { cluster: left, account, free, left: remaining })
     }
 
-    /// Names the holders of the resource that is shortest. What they have is shared out in copies
-    /// of the workload, so that the shares add up to what is taken.
+    /// Names the holders of the scarcest resource. Their amounts are converted to copies of the
+    /// workload such that the shares add up to the total.
     fn sentence_of<'a>(&self, fit: Fit<'a>, request: &Request, each: &Amounts, names: Names) -> Sentence<'a> {
         let shortest = fit.cluster.capacity.as_ref().and_then(|capacity| shortest(capacity, each, fit.account));
         let is_own = |holder: &Holder| (&*holder.namespace, &*holder.name) == (&*request.namespace, &*request.name);
         let may_be_named =
             |namespace: &str| names == Names::All || request.namespace.is_empty() || *namespace == *request.namespace;
-        // Several bindings may be of workloads with one name.
+        // Several bindings may have workloads with the same name.
         let mut amounts: BTreeMap<ShownName<'_>, i128> = BTreeMap::new();
         for (holder, copies) in self.accounts.holders(&fit.cluster.name).filter(|(holder, _)| !is_own(holder)) {
             let amount = shortest.map_or(1, |resource| holder.size.amounts.get(resource));
@@ -176,24 +177,24 @@ impl Room {
     }
 }
 
-/// The binding of the request, as the holder of reservations.
+/// Returns the binding of the request as a holder of reservations.
 fn own(request: &Request) -> Holder {
     let size = Arc::new(CopySize { needs: Needs::Replica(None), amounts: Amounts::default() });
     let (namespace, name) = ((&*request.namespace).into(), (&*request.name).into());
     Holder { namespace, name, workload: WorkloadName::Prefix(0), size }
 }
 
-/// Returns the resource that the workload requests, that others have reserved, and of which the
-/// fewest copies are left.
+/// Returns the requested resource with the fewest copies left among the resources that others have
+/// reserved.
 fn shortest<'a>(left: &ClusterCapacity, each: &'a Amounts, account: &Account) -> Option<&'a str> {
     let requested = each.iter().filter(|(resource, each)| *each > 0 && account.promised.get(resource) > 0);
     requested.min_by_key(|(resource, each)| left.amount(resource).div_euclid(*each)).map(|(resource, _)| resource)
 }
 
-/// Shares `total` out in proportion to amounts. Shares of zero are left out.
+/// Divides `total` in proportion to the amounts, omitting shares of zero.
 fn shared_out<'a>(total: i64, amounts: &BTreeMap<ShownName<'a>, i128>) -> Vec<(ShownName<'a>, i64)> {
     let names: Vec<ShownName<'a>> = amounts.keys().copied().collect();
-    // Votes have 64 bits. Larger amounts lose the digits that do not matter.
+    // Votes have 64 bits. Larger amounts lose insignificant digits.
     let largest = amounts.values().copied().max().unwrap_or(0);
     let shift = (i128::BITS - largest.leading_zeros()).saturating_sub(u64::BITS);
     let party = |(id, amount): (u32, &i128)| Party { id, order: id, votes: (*amount >> shift) as u64, seats: 0 };

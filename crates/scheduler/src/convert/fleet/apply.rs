@@ -1,4 +1,4 @@
-//! Writes decisions back onto API objects, and changes nothing else.
+//! Writes decisions back to API objects, and changes nothing else.
 
 use super::{FULFILLED, SCHEDULED, UNFULFILLED};
 use ballast_api::conditions::{self, ConditionUpdate};
@@ -17,7 +17,7 @@ pub struct BindingParts {
     pub spec: ResourceBindingSpec,
 }
 
-/// A new binding of the placement that `snapshot` belongs to. The caller chooses the name.
+/// Returns a new binding of the placement that `snapshot` belongs to. The caller chooses the name.
 pub(super) fn create(snapshot: &ObjectMeta, name: String, decision: &engine::ClusterDecision) -> BindingParts {
     let parent = snapshot.labels.get_key_value(PARENT_LABEL);
     let metadata = ObjectMeta {
@@ -45,13 +45,13 @@ pub(super) fn patch(spec: &mut ResourceBindingSpec, snapshot: &str, state: State
     spec.cluster_decision = cluster_decision(decision);
 }
 
-/// Differs from KubeFleet (D37), which drops every other annotation on the way.
+/// Marks a binding as unscheduled. Differs from KubeFleet (D37), which drops all other annotations.
 pub(super) fn unschedule(metadata: &mut ObjectMeta, spec: &mut ResourceBindingSpec, from: State) {
     metadata.annotations.insert(PREVIOUS_STATE.to_owned(), state_name(from).to_owned());
     spec.state = BindingState::Unscheduled;
 }
 
-/// Removes the scheduler's hold on a binding that is being deleted.
+/// Removes the scheduler's finalizer from a binding that is being deleted.
 pub(super) fn release(metadata: &mut ObjectMeta) {
     metadata.finalizers.retain(|finalizer| finalizer != SCHEDULER_FINALIZER);
 }

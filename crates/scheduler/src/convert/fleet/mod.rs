@@ -1,8 +1,8 @@
-//! Translates member clusters, policy snapshots and bindings of the Fleet family for the engine,
-//! and decisions back.
+//! Translates member clusters, policy snapshots and bindings of the KubeFleet family for the
+//! engine, and decisions back.
 //!
-//! A mistake in a policy becomes a fault in its place, so that the engine meets it where upstream
-//! does. Both scopes share everything, because their kinds differ only in their names.
+//! An invalid field of a policy is translated to a fault, so that the engine reports it at the same
+//! step as upstream. Both scopes share everything, because their kinds differ only in their names.
 
 mod apply;
 mod policy;
@@ -79,7 +79,7 @@ fn agent(status: &MemberClusterStatus) -> Option<Agent> {
 }
 
 fn namespaces(status: &MemberClusterStatus) -> Namespaces {
-    // Upstream only asks whether the cluster collects namespaces, not whether that succeeded.
+    // Upstream checks only whether the cluster collects namespaces, not whether that succeeded.
     let collects = status.conditions.iter().any(|condition| condition.type_ == "NamespaceCollectionSucceeded");
     match &status.namespaces {
         _ if !collects => Namespaces::NotCollected,
@@ -103,14 +103,14 @@ pub fn snapshot(
     }
 }
 
-/// A whole number from 0 in an annotation, or in a label, as an older design had it.
+/// Parses a non-negative number in an annotation, or in a label, as in older versions.
 fn number(metadata: &ObjectMeta, key: &'static str) -> Result<i64, Fault> {
     let text = metadata.annotations.get(key).or_else(|| metadata.labels.get(key));
     let number = text.and_then(|text| text.parse().ok()).filter(|&number: &i64| number >= 0);
     number.ok_or_else(|| Fault::Annotation { annotation: key, found: text.map(|text| text.as_str().into()) })
 }
 
-/// The status, if the engine could have written it; otherwise `None`.
+/// Returns the status, if the engine could have written it; otherwise `None`.
 fn known_report(status: &SchedulingPolicySnapshotStatus) -> Option<Report> {
     let condition = status.conditions.iter().find(|condition| condition.type_ == SCHEDULED)?;
     let fulfilled = match (condition.status.as_str(), condition.reason.as_str()) {
@@ -140,7 +140,7 @@ pub fn binding(metadata: &ObjectMeta, spec: &ResourceBindingSpec) -> Result<Bind
         BindingState::Scheduled => State::Scheduled,
         BindingState::Bound => State::Bound,
         BindingState::Unscheduled => State::Unscheduled,
-        // Whatever its state was, it is being deleted.
+        // A binding that is being deleted counts as unscheduled in any state.
         BindingState::Other(_) if metadata.deletion_timestamp.is_some() => State::Unscheduled,
         BindingState::Other(state) => {
             return Err(UnknownState { name: name(metadata).as_ref().into(), state: state.as_str().into() });

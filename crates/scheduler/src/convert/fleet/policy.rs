@@ -11,8 +11,8 @@ use ballast_engine::fleet::{
 };
 use ballast_k8s::{Selector, Toleration};
 
-/// An absent policy picks every cluster. `wanted` is the number of clusters that PickN picks, which
-/// is stored outside the policy.
+/// Translates a policy. An absent policy picks every cluster. `wanted` is the number of clusters
+/// for PickN, which is stored outside the policy.
 pub(super) fn placement(
     policy: Option<&PlacementPolicy>,
     wanted: Result<usize, Fault>,
@@ -66,7 +66,7 @@ fn condition(requirement: &PropertySelectorRequirement) -> PropertyRule {
     PropertyRule { property: ClusterProperty::parse(name), expected: expected() }
 }
 
-/// A preference may have labels and an order, but no property selector.
+/// Translates preferences, which may have labels and an order, but no property selector.
 fn preferred(affinity: &ClusterAffinity) -> Vec<Preference> {
     let preference = |preferred: &PreferredClusterSelector| Preference {
         weight: preferred.weight,
@@ -85,7 +85,7 @@ fn sorter(sorter: &api::PropertySorter) -> Sorter {
     Sorter { property: ClusterProperty::parse(&sorter.name), direction }
 }
 
-/// An absent selector selects every cluster.
+/// Translates a selector. An absent selector selects every cluster.
 fn labels(selector: Option<&LabelSelector>) -> Result<Selector, Fault> {
     let Some(selector) = selector else { return Ok(Selector::default()) };
     let labels = selector.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));

@@ -1,8 +1,8 @@
 //! Runs the cycles of a placement, one after another, over its objects in memory.
 //!
-//! A topology constraint needs one cycle for each cluster, and each cycle reads what the one before
-//! it wrote. Here, all cycles end in one set of objects, which is committed at once. So no reader
-//! sees a binding that one cycle drops and the next restores.
+//! A topology constraint needs one cycle for each cluster, and each cycle reads the writes of the
+//! previous one. Here, all cycles end in one set of objects, which is committed at once, so no
+//! reader sees a binding that one cycle drops and the next restores.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,14 +32,14 @@ pub struct PlacementObjects {
 #[derive(Clone, Debug)]
 pub struct Settled {
     /// The objects after the last cycle. Bindings that are being deleted and have no finalizers are
-    /// left out.
+    /// omitted.
     pub objects: PlacementObjects,
-    /// One decision for each cycle. Only the last may carry a fault.
+    /// One decision for each cycle. Only the last may contain a fault.
     pub cycles: Vec<Decision>,
 }
 
-/// Runs cycles until none is asked for. `name` makes a name for a new binding on a cluster, a
-/// different one at each call.
+/// Runs cycles until no further one is needed. `name` returns a new, unique name for a binding on a
+/// cluster.
 pub fn settle(
     fleet: &MemberClusters,
     mut objects: PlacementObjects,
@@ -52,8 +52,8 @@ pub fn settle(
         objects.apply(&decision, now, name);
         let is_last = decision.fault.is_some() || decision.next == Next::Done;
         cycles.push(decision);
-        // Each cycle that asks for another has picked a cluster, so the cycles end by themselves.
-        // The bound guards against a fault of ours.
+        // Each cycle that needs another has picked a cluster, so the cycles terminate. The bound
+        // guards against an error in the engine.
         if is_last || cycles.len() > fleet.len() {
             return Settled { objects, cycles };
         }
@@ -61,10 +61,10 @@ pub fn settle(
 }
 
 impl Settled {
-    /// Leaves the status of the snapshot as it was `before`, if no cluster was picked or dropped
-    /// and the new one has fewer reasons.
+    /// Keeps the status `before` of the snapshot, if no cluster was picked or dropped and the new
+    /// status has fewer reasons.
     ///
-    /// Differs from KubeFleet (D59), which drops the reasons once nothing is left to pick.
+    /// Differs from KubeFleet (D59), which drops the reasons once no cluster is left to pick.
     #[must_use]
     pub fn keeping_reasons(mut self, before: &SchedulingPolicySnapshotStatus) -> Settled {
         let mut writes = self.cycles.iter().flat_map(|decision| &decision.writes);
@@ -76,8 +76,8 @@ impl Settled {
     }
 }
 
-/// Whether a status picks the same clusters as the one before, and lacks reasons why others were
-/// not picked.
+/// Returns whether a status picks the same clusters as the previous one, and lacks reasons why
+/// others were not picked.
 fn says_less(before: &SchedulingPolicySnapshotStatus, after: &SchedulingPolicySnapshotStatus) -> bool {
     let verdict = |status: &SchedulingPolicySnapshotStatus| {
         let scheduled = status.conditions.iter().find(|condition| condition.type_ == super::SCHEDULED);
@@ -98,7 +98,7 @@ impl PlacementObjects {
     fn decide(&self, fleet: &MemberClusters, now: Time) -> Decision {
         let SnapshotParts { metadata, spec, status } = &self.snapshot;
         let snapshot = super::snapshot(metadata, spec, status);
-        // A binding in an unknown state is left alone. The pass reports it.
+        // A binding in an unknown state is skipped. The pass reports it.
         let converted = self.bindings.iter().filter_map(|parts| super::binding(&parts.metadata, &parts.spec).ok());
         let bindings: Vec<engine::Binding> = converted.collect();
         engine::decide(&engine::Request { now, fleet, snapshot: &snapshot, bindings: &bindings })

@@ -1,5 +1,5 @@
-//! The moment that a rebalance or a review in mode AsBefore names, as far as the log remembers
-//! (RM37).
+//! The past moment that a rebalance or a review in mode AsBefore names, as far as the log retains
+//! it (RM37).
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use ballast_k8s::{Revision, Time};
 use ballast_registry::Client;
 use ballast_watch::{Expired, PastError, View};
 
-/// Why the moment cannot be read.
+/// The reason why the moment cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BeforeError {
-    /// It makes no sense: the field below `before`, and what is wrong.
+    /// It is invalid: the field below `before`, and the error.
     Invalid(&'static str, String),
-    /// The log does not remember it.
+    /// The log does not retain it.
     Forgotten(String),
 }
 
@@ -26,11 +26,11 @@ impl BeforeError {
     }
 }
 
-/// The bindings as they were at that moment.
+/// Returns the bindings at that moment.
 ///
 /// # Errors
 ///
-/// The moment is in the future, or the log does not go that far back.
+/// The moment is in the future, or older than the retention of the log.
 pub async fn bindings_before(client: &Client, before: &AsOf, now: Time) -> Result<Arc<View>, BeforeError> {
     let cache = client.cache();
     let forgotten = |why: String| BeforeError::Forgotten(format!("the state before cannot be told: {why}"));

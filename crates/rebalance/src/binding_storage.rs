@@ -1,4 +1,4 @@
-//! Where the bindings of a rebalance are stored, and what follows for its writes. Pure.
+//! The storage of the bindings of a rebalance, and its effect on writes. Pure.
 //!
 //! In Ballast's own log, a binding and its Move change in one transaction. In an upstream API
 //! server they are two writes, so a move is recorded before its binding is written (decision 10).
@@ -10,10 +10,12 @@ use ballast_k8s::Revision;
 use ballast_scheduler::move_annotation::MoveAnnotation;
 
 pub trait BindingStorage: Sync {
-    /// Whether a binding can be ahead of its Move, or behind it, after a write that was cut off.
+    /// Returns whether a binding can be ahead of its Move, or behind it, after an interrupted
+    /// write.
     fn needs_reconciling(&self) -> bool;
 
-    /// What the Move records before its binding is written. `None`: one transaction has both.
+    /// Returns the intent that the Move records before its binding is written. `None`: one
+    /// transaction contains both.
     fn start_intent(
         &self,
         revision: Revision,
@@ -23,8 +25,8 @@ pub trait BindingStorage: Sync {
         settled: Option<bool>,
     ) -> Option<Intent>;
 
-    /// What the Move records before its end is written to the binding. `is_marked`: the binding has
-    /// a move annotation, and this write removes it.
+    /// Returns the intent that the Move records before its end is written to the binding.
+    /// `is_marked`: the binding has a move annotation, and this write removes it.
     fn end_intent(
         &self,
         is_marked: bool,
@@ -34,20 +36,20 @@ pub trait BindingStorage: Sync {
         end: &MoveEnd,
     ) -> Option<Intent>;
 
-    /// Whether replicas are counted on their new clusters in the step that ends a move, and not
-    /// when the end is known to be written. `is_marked`: the binding has the move's annotation.
+    /// Returns whether replicas are counted on their new clusters in the step that ends a move,
+    /// instead of when the end is confirmed. `is_marked`: the binding has the move's annotation.
     fn counts_in_same_step(&self, is_marked: bool) -> bool;
 
-    /// The annotation that a move is loaded with, from the binding's own and from the targets that
-    /// the Move records.
+    /// Returns the annotation with which a move is loaded, given the binding's annotation and the
+    /// targets that the Move records.
     fn loaded(&self, found: MoveAnnotation, recorded: Vec<(String, i64)>) -> MoveAnnotation;
 
-    /// Whether the quotas of the bindings are known here, so that the newest view shows what others
-    /// have used.
+    /// Returns whether the quotas of the bindings are in this store, so that the newest view
+    /// contains their usage.
     fn knows_quotas(&self) -> bool;
 }
 
-/// The storage of the bindings, by whether an upstream API server keeps them.
+/// Returns the storage for bindings that are local or in an upstream API server.
 pub fn of(is_remote: bool) -> &'static dyn BindingStorage {
     if is_remote { &RemoteStorage } else { &LocalStorage }
 }
@@ -113,7 +115,7 @@ impl BindingStorage for RemoteStorage {
         !is_marked
     }
 
-    /// The step that follows finds what the binding is ahead by.
+    /// Uses the recorded targets. The next step detects how far the binding is ahead of its Move.
     fn loaded(&self, found: MoveAnnotation, recorded: Vec<(String, i64)>) -> MoveAnnotation {
         MoveAnnotation { at: recorded, ..found }
     }

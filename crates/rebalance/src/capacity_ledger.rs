@@ -1,7 +1,7 @@
-//! The capacity and quota that are left in a step, and decisions about moves over them (BD2).
+//! The remaining capacity and quota in a step, and decisions about moves against them (BD2).
 //!
-//! Replicas of moves under way, and replicas that no cluster reports, use capacity from the start.
-//! What the step has written so far counts against the quotas.
+//! Replicas of moves in progress, and replicas that no cluster reports, use capacity from the
+//! start. Targets that the step has written so far count against the quotas.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use ballast_scheduler::reservations::GivenRoom;
 
 pub struct CapacityLedger {
     draft: PlanBuilder,
-    /// Whether clusters have accounts of what is assigned.
+    /// Whether the accounts of clusters contain assigned replicas.
     reserves: bool,
-    /// What this step gives away, for the claims of its writes.
+    /// The reservations of this step, for the claims of its writes.
     given: Vec<GivenRoom>,
 }
 
 impl CapacityLedger {
-    /// `unreported` are those of all rebalances that are being carried out.
+    /// Creates the ledger. `unreported` are the replicas of all rebalances in progress.
     pub fn new<'a>(
         present: &PlanningSnapshot,
         unreported: impl IntoIterator<Item = &'a UnreportedReplicas>,
@@ -43,7 +43,7 @@ impl CapacityLedger {
             return self.propose_planned(input, move_key, case);
         }
         match &spec.undo {
-            // The plan has found out where it was.
+            // The plan contains the previous targets.
             None if spec.mode == Mode::AsBefore && spec.before.is_some() => {
                 let was = planned(input, move_key).filter(|to| !to.is_empty());
                 self.draft.propose_home(case, was.as_deref(), &spec.limits)
@@ -56,8 +56,8 @@ impl CapacityLedger {
         }
     }
 
-    /// Proposes what a plan with an objective has found for the binding, as far as the rules and
-    /// the room of the present allow: alone it would not go there.
+    /// Proposes the targets that a plan with an objective found for the binding, as far as today's
+    /// rules and capacity allow. Decided alone, the binding would not move there.
     fn propose_planned(&mut self, input: &StepInput<'_>, move_key: &Key, case: &ParsedBinding) -> Proposal {
         let Some(read) = input.view.get(move_key).and_then(|object| AnyMove::read(object)) else {
             return Proposal::Stay { reason: None, message: String::new() };
@@ -71,9 +71,9 @@ impl CapacityLedger {
         }
     }
 
-    /// Uses the capacity of a move to `to` whose first targets are `first`, for the decisions that
-    /// follow. Replicas that stay until others are ready give no capacity to another workload
-    /// (RM31). With accounts, what leaves is given back when the view shows that it has left.
+    /// Uses the capacity of a move to `to` with the first targets `first`, for the decisions after
+    /// it. Replicas that stay until others are ready release no capacity (RM31). With accounts,
+    /// capacity is released once the view shows that the replicas have left.
     pub fn accept(&mut self, case: &ParsedBinding, first: &[Target], to: &[Target]) {
         let taken = either(first, to);
         match self.reserves {
@@ -82,7 +82,7 @@ impl CapacityLedger {
         }
     }
 
-    /// Counts the targets that this step writes against the quotas, and notes what arrives.
+    /// Charges the targets that this step writes to the quotas, and records arriving replicas.
     pub fn charge(&mut self, binding: &Object, request: &Request, to: &[Target]) {
         self.draft.charge(binding, &request.targets, to);
         let Some(needs) = Needs::of(request).filter(|_| self.reserves) else { return };
@@ -100,18 +100,18 @@ impl CapacityLedger {
         }
     }
 
-    /// What the step gives away.
+    /// Returns the reservations of the step.
     pub fn into_given(self) -> Vec<GivenRoom> {
         self.given
     }
 
-    /// What the quotas leave to a surge of the binding.
+    /// Returns the headroom of the quotas for a surge of the binding.
     pub fn left_by_quotas(&mut self, binding: &Object, request: &Request) -> QuotaLeft {
         self.draft.left_by_quotas(binding, &[surge::counted_as_one(request)])
     }
 
-    /// How many more replicas of the workload fit on a cluster, besides `own` that are taken there
-    /// for this very move.
+    /// Returns the number of additional replicas of the workload that fit on a cluster, ignoring
+    /// `own`, which this move has taken there already.
     pub fn capacity_besides(&mut self, request: &Request, cluster: &str, own: i64) -> i64 {
         let own =
             [Target { name: cluster.into(), replicas: i32::try_from(own).unwrap_or(i32::MAX), components: Vec::new() }];
@@ -122,7 +122,7 @@ impl CapacityLedger {
     }
 }
 
-/// On each cluster, the larger of both.
+/// Returns the larger of both on each cluster.
 fn either(first: &[Target], to: &[Target]) -> Vec<Target> {
     let mut either = to.to_vec();
     for target in first {
@@ -134,7 +134,8 @@ fn either(first: &[Target], to: &[Target]) -> Vec<Target> {
     either
 }
 
-/// The targets of the binding before the rebalance that is undone, as far as they come back.
+/// Returns the targets of the binding before the undone rebalance, as far as the undo restores
+/// them.
 fn goes_back(input: &StepInput<'_>, undo: &Undo, case: &ParsedBinding) -> Option<Vec<Share>> {
     let key = Key { name: undo.name.as_str().into(), ..input.owner.key.clone() };
     let other = Owner::of(input.view.get(&key)?);
@@ -142,7 +143,7 @@ fn goes_back(input: &StepInput<'_>, undo: &Undo, case: &ParsedBinding) -> Option
     way_back(undo, read.spec.from, &case.from())
 }
 
-/// The targets in the plan of this rebalance.
+/// Returns the targets in the plan of this rebalance.
 fn planned(input: &StepInput<'_>, key: &Key) -> Option<Vec<Share>> {
     Some(AnyMove::read(input.view.get(key)?)?.spec.to)
 }

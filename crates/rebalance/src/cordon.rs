@@ -1,5 +1,4 @@
-//! The clusters of a drain: which may be drained, and the taint that closes them (RM34, RM35).
-//! Pure.
+//! The clusters of a drain: their validation, and the taint that closes them (RM34, RM35). Pure.
 
 use std::collections::HashSet;
 
@@ -15,11 +14,11 @@ use ballast_k8s::{Edit, FieldErrors, FieldPath, GroupResource, Key, Object, Time
 use ballast_registry::Change;
 use ballast_watch::View;
 
-/// Why a MemberCluster is not drained.
+/// The reason why a MemberCluster is not drained.
 const OF_FLEET: &str = "is a MemberCluster, and a drain takes bindings of Karmada off Clusters: close it with `ballast \
                         cordon`, and move its placements with a rebalance that selects their kind and placedOn";
 
-/// What is wrong with a new drain: clusters that are not there, or none that would be left.
+/// Validates a new drain: its clusters must exist, and at least one cluster must remain.
 pub fn check(view: &View, drain: &Drain, nameable: &Nameable) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let path = FieldPath::new("spec.drain.clusters");
@@ -54,7 +53,8 @@ pub fn check(view: &View, drain: &Drain, nameable: &Nameable) -> FieldErrors {
     errors
 }
 
-/// The writes that close the clusters of a drain to new workloads. Empty: they are closed.
+/// Returns the writes that close the clusters of a drain to new workloads. Empty if they are
+/// closed.
 pub fn closing(view: &View, drain: &Drain, now: Time) -> Vec<(Key, (GroupResource, Change))> {
     let open = drain.clusters.iter().filter_map(|name| view.get(&Key::cluster(CLUSTERS, &**name)));
     let open = open.filter(|cluster| !cluster.deleting && !is_closed(cluster));
@@ -67,7 +67,7 @@ pub fn closing(view: &View, drain: &Drain, now: Time) -> Vec<(Key, (GroupResourc
     open.map(change).collect()
 }
 
-/// The clusters of the drain that are open to new workloads.
+/// Returns the clusters of the drain that are open to new workloads.
 pub fn open_clusters(view: &View, drain: &Drain) -> Vec<String> {
     let is_open = |name: &&String| {
         let cluster = view.get(&Key::cluster(CLUSTERS, &***name));
@@ -77,7 +77,7 @@ pub fn open_clusters(view: &View, drain: &Drain) -> Vec<String> {
 }
 
 fn is_closed(cluster: &Object) -> bool {
-    // A cluster that cannot be read takes nothing.
+    // An invalid cluster accepts no workloads.
     cluster
         .typed::<Cluster>()
         .map_or(true, |cluster| cluster.spec.taints.iter().any(|taint| taint.key == UNSCHEDULABLE))

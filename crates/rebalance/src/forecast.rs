@@ -1,8 +1,8 @@
 //! Forecasts of writes (BD9): the planned status in the dry run of a rebalance, and warnings about
-//! what a WorkloadRebalancer or a RescheduleTask would move.
+//! the moves of a WorkloadRebalancer or a RescheduleTask.
 //!
 //! Nothing is written. A bounded number of forecasts runs at once, on blocking threads. The
-//! triggers decide each binding by itself, so their forecast needs no capacity ledger.
+//! triggers decide each binding independently, so their forecast needs no capacity ledger.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,28 +40,28 @@ use ballast_scheduler::cause::counted;
 use ballast_scheduler::planning::{PlanBuilder, PlanOptions, Planner, PlanningSnapshot, Proposal, shares};
 use ballast_watch::View;
 
-/// Warnings of one kind that are given one by one. The rest is a number.
+/// Maximum number of individual warnings of one kind. The rest is a number.
 const LINES_MAX: usize = 10;
 /// Entries of each list of a RescheduleTask that are checked for matches.
 const ENTRIES_CHECKED_MAX: usize = 20;
-/// Forecasts that are made at once.
+/// Maximum number of concurrent forecasts.
 const AT_ONCE_MAX: usize = 2;
-/// Forecasts that wait, and for how long: one is made for each user at a time.
+/// Maximum number of queued forecasts, and their maximum wait. Each user has one at a time.
 const WAITING_MAX: usize = 64;
 const WAIT_MAX: Duration = Duration::from_secs(15);
-/// How long a write waits for a place to look names up.
+/// Maximum wait of a write for a permit to look up names.
 const NAMES_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// How a RescheduleTask selects.
+/// The selection of a RescheduleTask.
 #[derive(Clone, Copy)]
 pub struct TaskSelection {
-    /// The bindings that a task selects.
+    /// Returns the bindings that a task selects.
     pub selected: fn(&RescheduleTaskSpec, &View) -> Vec<Key>,
-    /// Whether each of several tasks selects anything, by one walk over the bindings.
+    /// Returns whether each of several tasks selects anything, with one walk over the bindings.
     pub selects_any: fn(&[RescheduleTaskSpec], &View) -> Vec<bool>,
 }
 
-/// What forecasts are made from.
+/// The state for forecasts.
 pub struct Forecast {
     client: Client,
     clock: Arc<dyn Clock>,
@@ -72,7 +72,7 @@ pub struct Forecast {
     may_list: MayList,
 }
 
-/// The validators that forecast, by kind. The profile has to be that of the scheduler.
+/// Returns the validators with forecasts, by kind. The profile must be the scheduler's.
 pub fn forecasts(
     client: Client,
     clock: Arc<dyn Clock>,
@@ -99,8 +99,9 @@ impl Forecast {
         self.planner.present(self.client.cache(), self.clock.now())
     }
 
-    /// Warns of unknown names in a specification that selects. Without a place in time, names that
-    /// bindings would have to be read for are not looked up: a write does not wait for warnings.
+    /// Warns of unknown names in a specification with a selection. If no permit is free in time,
+    /// names that require reading bindings are not checked, so that a write does not wait for
+    /// warnings.
     async fn warn_of_names(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -142,7 +143,7 @@ impl Forecast {
         Ok(())
     }
 
-    /// Returns the kinds whose names hints for the user may contain.
+    /// Returns the kinds of which hints for the user may contain names.
     async fn nameable(&self, attributes: &AdmissionAttributes<'_>) -> Nameable {
         Nameable::for_write(&self.may_list, attributes).await
     }
@@ -153,12 +154,12 @@ impl Forecast {
     }
 }
 
-/// A panic is for this request alone, and not passed on.
+/// Runs `work` on a blocking thread. A panic fails this request only.
 async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Status::internal("failed to make a forecast"))
 }
 
-/// Fills in what an undo takes over, and the status of a rebalance's dry run.
+/// Fills in the inherited fields of an undo, and the status of a rebalance's dry run.
 struct RebalanceForecast(Arc<Forecast>);
 
 #[async_trait]
@@ -219,7 +220,7 @@ impl Validator for RebalanceForecast {
             let generation = rebalance.metadata.generation.unwrap_or_default();
             let mut status =
                 planned_moves::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now));
-            // Nothing will have moved, so the figure is that of the plan.
+            // Nothing will have moved, so the planned figure is reported.
             if let (Some(shown), Some(planned)) = (&mut status.objective, made.ok().and_then(|made| made.objective)) {
                 shown.moved = planned.moved;
             }
@@ -257,7 +258,7 @@ impl Validator for ScheduleNames {
     }
 }
 
-/// Warns of what a WorkloadRebalancer would move, and of entries that match nothing.
+/// Warns of the moves of a WorkloadRebalancer, and of entries that match nothing.
 struct RebalancerForecast(Arc<Forecast>);
 
 #[async_trait]
@@ -275,7 +276,7 @@ impl Validator for RebalancerForecast {
         let nameable = self.0.nameable(attributes).await;
         let warn = |lines: Vec<String>| lines.iter().for_each(|line| attributes.caller.warnings.warn(line));
         if !attributes.dry_run() {
-            // This is short work: a long list is admitted beside the threads that serve already.
+            // This is short work: a long list is checked on the serving thread.
             warn(match_each(&self.0.client.view(), &workloads, &nameable).1);
             return Ok(());
         }
@@ -291,7 +292,7 @@ impl Validator for RebalancerForecast {
     }
 }
 
-/// The bindings of the workloads, and a warning for each workload that has none.
+/// Returns the bindings of the workloads, and a warning for each workload without one.
 fn match_each(view: &View, workloads: &[ObjectReference], nameable: &Nameable) -> (Vec<Key>, Vec<String>) {
     let (mut keys, mut lines) = (Vec::new(), Lines::default());
     for (index, workload) in workloads.iter().enumerate() {
@@ -303,7 +304,7 @@ fn match_each(view: &View, workloads: &[ObjectReference], nameable: &Nameable) -
     (keys, lines.finish())
 }
 
-/// The binding of a workload, or the placement of the Fleet family that is named.
+/// Returns the binding of a workload, or the named placement of the KubeFleet family.
 fn find(view: &View, workload: &ObjectReference) -> Option<Key> {
     let ObjectReference { api_version, kind, name, namespace } = workload;
     let namespace = namespace.as_deref().unwrap_or_default();
@@ -312,7 +313,7 @@ fn find(view: &View, workload: &ObjectReference) -> Option<Key> {
     }
     let key = key_of_workload(kind, namespace, name);
     let content = view.get(&key)?.text.content();
-    // One that cannot be read is counted as failed, and is no mistake in the list.
+    // An invalid binding is counted as failed; the entry itself is correct.
     let binds =
         |partial: PartialBinding<'_>| partial.workload(&key).is_none_or(|it| it.is_named(api_version, kind, name));
     PartialBinding::of(&content).map_or(true, binds).then_some(key)
@@ -332,7 +333,7 @@ fn unmatched(view: &View, index: usize, workload: &ObjectReference, nameable: &N
     with_suggested_workload(what, view, namespace, kind, name, nameable)
 }
 
-/// Warns of what a RescheduleTask would move, and of entries that match nothing.
+/// Warns of the moves of a RescheduleTask, and of entries that match nothing.
 struct TaskForecast(Arc<Forecast>);
 
 #[async_trait]
@@ -360,7 +361,7 @@ impl Validator for TaskForecast {
     }
 }
 
-/// The entries that match no binding, each with the nearest known name.
+/// Returns the entries that match no binding, each with the nearest known name.
 fn without_match(view: &View, spec: &RescheduleTaskSpec, tasks: TaskSelection, nameable: &Nameable) -> Vec<String> {
     fn text(field: &Option<String>) -> &str {
         field.as_deref().unwrap_or_default()
@@ -405,12 +406,12 @@ fn without_match(view: &View, spec: &RescheduleTaskSpec, tasks: TaskSelection, n
     lines.finish()
 }
 
-/// What Fresh decisions about these bindings would move. With reservations, each knows what those
-/// before it have been given.
+/// Returns the moves that Fresh decisions about these bindings would make. With reservations, each
+/// decision accounts for earlier ones.
 fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, place: Place) -> Vec<String> {
     let how = PlanOptions { mode: Mode::Fresh, limits: Limits::default() };
     let mut draft = PlanBuilder::new(present);
-    // The same without what those before have been given.
+    // A builder without the reservations of earlier decisions.
     let mut alone = present.profile.reserves.then(|| PlanBuilder::new(present));
     let mut lines = Lines::default();
     let cases = Vec::from_iter(keys.iter().filter_map(|key| present.find(key)));

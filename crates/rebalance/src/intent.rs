@@ -1,10 +1,10 @@
-//! What a move that starts or ends is about to write to a binding that is stored upstream. Pure.
+//! The pending write of a move that starts or ends, for a binding that is stored upstream. Pure.
 //!
-//! Such a write cannot be in one transaction with the Move. So the Move first records an intent,
-//! and counts as under way from the first intent until the last is done. Then the binding is
-//! written upstream, by a write that names the version it was decided on. After a crash in between,
-//! the binding shows what became of the intent (`Intent::outcome`), because a write that names a
-//! version is made on that version or never.
+//! Such a write cannot be in one transaction with the Move. Therefore the Move first records an
+//! intent, and counts as in progress from the first intent until the last is done. Then the binding
+//! is written upstream, by a write with the decided version as a precondition. After a crash in
+//! between, the binding shows the outcome of the intent (`Intent::outcome`), because such a write
+//! is applied to that version or never.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,29 +16,29 @@ use ballast_k8s::Revision;
 use ballast_scheduler::planning::{Shortfall, shares};
 use ballast_scheduler::target_cluster;
 
-/// The annotation of a Move that holds the intent.
+/// The annotation of a Move that contains the intent.
 pub const INTENT: &str = "ballast.dev/intent";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// The revision here of the binding that was decided on.
+    /// The local revision of the binding that was decided on.
     pub revision: i64,
-    /// The replicas of the workload, as its mark counts them.
+    /// The replicas of the workload, counted as in the move annotation.
     pub replicas: i64,
-    /// The targets that are to be written.
+    /// The targets to write.
     pub targets: Vec<TargetCluster>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub term: Option<String>,
-    /// The move has settled as soon as the binding is written, so the binding gets no mark. The
-    /// value says whether clusters reported it.
+    /// The move settles as soon as the binding is written, so the binding gets no move annotation.
+    /// The value is whether clusters reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settles: Option<bool>,
-    /// The move ends with this write, which takes the mark off the binding.
+    /// The move ends with this write, which removes the move annotation from the binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<MoveEnd>,
 }
 
-/// How a move ends.
+/// The end of a move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveEnd {
     pub phase: MovePhase,
@@ -55,7 +55,7 @@ impl MoveEnd {
         MoveEnd { phase: MovePhase::Settled, reason: None, message: String::new(), observed: Some(observed) }
     }
 
-    /// The same end of a move that is only a part of what was wanted: what is missing has failed.
+    /// Returns the end of a partial move, which fails because of the missing part.
     pub fn of_part(self, short: Option<&Shortfall>) -> MoveEnd {
         match short {
             Some(Shortfall { reason, message }) if self.phase == MovePhase::Settled => {
@@ -70,25 +70,25 @@ impl MoveEnd {
     }
 }
 
-/// What became of an intent.
+/// The outcome of an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntentOutcome {
-    /// It is not written, or the write is not known here yet. The same write may be sent again.
+    /// It is not written, or the write is not visible here yet. The same write may be sent again.
     Open,
     /// It is written.
     Written,
-    /// Other clients changed the binding first, but not its targets or its mark. The same decision
-    /// may be made again.
+    /// Other clients changed the binding first, but not its targets or its move annotation. The
+    /// same decision may be made again.
     Overtaken,
     /// Other clients changed its targets.
     Lost,
 }
 
-/// The state of a binding, as far as it shows the outcome of an intent.
+/// The part of a binding's state that shows the outcome of an intent.
 #[derive(Clone, Copy, Debug)]
 pub struct BindingState<'a> {
     pub revision: Revision,
-    /// Whether it bears the mark of the move.
+    /// Whether it has the annotation of the move.
     pub is_marked: bool,
     pub targets: &'a [Target],
 }
@@ -105,23 +105,23 @@ impl Intent {
         Intent { revision: revision.0, replicas, targets, term: term.map(str::to_owned), settles, ends: None }
     }
 
-    /// The intent to end a move in this way. The targets become these.
+    /// Returns the intent to end a move in this way with these targets.
     pub fn to_end(revision: Revision, replicas: i64, targets: &[Target], end: MoveEnd) -> Intent {
         Intent { ends: Some(end), ..Intent::new(revision, replicas, targets, None, None) }
     }
 
-    /// Whether the binding bears the mark once it is written.
+    /// Returns whether the binding has the move annotation once it is written.
     pub fn keeps_mark(&self) -> bool {
         self.settles.is_none() && self.ends.is_none()
     }
 
-    /// The intent that a Move bears. One that cannot be read is none: then the Move is under way
-    /// without a mark, and ends as superseded.
+    /// Parses the intent of a Move. An invalid one counts as absent: then the Move is in progress
+    /// without a move annotation, and ends as superseded.
     pub fn of(annotations: &Pairs<String>) -> Option<Intent> {
         serde_json::from_str(annotations.get(INTENT)?).ok()
     }
 
-    /// The value of the annotation.
+    /// Returns the value of the annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("texts and numbers can be written")
     }
@@ -130,11 +130,11 @@ impl Intent {
         self.targets.iter().map(read).collect()
     }
 
-    /// What became of it. `from`: the targets of the binding that was decided on.
+    /// Returns the outcome. `from` are the targets of the binding that was decided on.
     pub fn outcome(&self, from: &[Share], seen: BindingState<'_>) -> IntentOutcome {
         if self.ends.is_some() {
-            // Only this write takes the mark away, or a pass of the scheduler that came first. The
-            // move is over in both cases, and ends as it was to end: its targets may be others by
+            // Only this write removes the move annotation, or an earlier pass of the scheduler. In
+            // both cases the move is over, and ends as intended, although its targets may differ by
             // now.
             return match (seen.is_marked, seen.revision.0 == self.revision) {
                 (false, _) => IntentOutcome::Written,
@@ -147,7 +147,7 @@ impl Intent {
             true => IntentOutcome::Written,
             false if seen.revision.0 == self.revision => IntentOutcome::Open,
             false if now == from => IntentOutcome::Overtaken,
-            // It had no mark, or has lost it since.
+            // It had no move annotation, or has lost it since.
             false if now == shares(&self.targets()) => IntentOutcome::Written,
             false => IntentOutcome::Lost,
         }
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(outcome(None, 8, false, &from), IntentOutcome::Overtaken, "a write on revision 7 comes too late");
         assert_eq!(outcome(None, 8, false, &other), IntentOutcome::Lost);
         assert_eq!(outcome(None, 9, false, &to), IntentOutcome::Written, "the move has ended, and its Move not");
-        // The binding gets no mark where there is nothing to wait for.
+        // The binding gets no move annotation if there is nothing to wait for.
         assert_eq!(outcome(Some(true), 8, false, &to), IntentOutcome::Written);
         assert_eq!(outcome(Some(true), 8, false, &from), IntentOutcome::Overtaken);
         assert_eq!(outcome(Some(true), 7, false, &from), IntentOutcome::Open);

@@ -1,4 +1,4 @@
-//! Rebalances: executes what a Rebalance or a ClusterRebalance asks for, move by move.
+//! Rebalances: executes a Rebalance or a ClusterRebalance, move by move.
 //!
 //! ```text
 //!   RebalanceSchedule
@@ -11,25 +11,27 @@
 //! ```
 //!
 //! The worker plans all moves against one ledger of capacity, and stores a Move for each. Then it
-//! goes step by step. A step observes the moves under way, decides what becomes of each, and starts
+//! proceeds step by step. A step observes the moves in progress, decides each of them, and starts
 //! further moves within the bounds of the rollout. The decisions are pure (`advance::decision`,
 //! `settle`, `surge`, `waves`); only `worker` reads a clock and writes.
 //!
-//! *What is promised.*
+//! # Guarantees
+//!
 //! - A step is one transaction: the binding, its Move and the summary change together or not at all
 //!   (BD3). Bindings that are stored upstream cannot be in it; there, the order of the writes keeps
 //!   the bounds and loses nothing (`advance::remote`, BD13).
 //! - A move counts as settled when member clusters report it, not when it is written (BD4).
 //! - A surging move removes no ready replica before a new one is ready (BD5).
-//! - Others come first: if a client, the scheduler or an eviction changes a binding that moves, the
-//!   move ends as superseded (BD6).
+//! - Other writers take precedence: if a client, the scheduler or an eviction changes a binding
+//!   that moves, the move ends as superseded (BD6).
 //!
-//! *Why so.* The stored objects are the truth: the rebalance, its Moves, and the annotation
-//! `ballast.dev/move` of the bindings that are under way (`scheduler::move_annotation`). A `Run` in
-//! memory only saves the worker from reading all Moves for each step. If a write fails, the run is
-//! dropped and loaded again, so there is one way to recover, from a conflict as from a crash. A
-//! move is decided when it starts, and not when it is planned, because the fleet has changed since
-//! (BD2).
+//! # Design
+//!
+//! The stored objects are the only source of truth: the rebalance, its Moves, and the annotation
+//! `ballast.dev/move` of the bindings in progress (`scheduler::move_annotation`). A `Run` in memory
+//! only saves the worker from reading all Moves for each step. If a write fails, the run is dropped
+//! and loaded again, so a conflict and a crash are recovered in the same way. A move is decided
+//! when it starts, and not when it is planned, because the clusters have changed since (BD2).
 //!
 //! # Modules
 //!
@@ -40,38 +42,38 @@
 //! - `surge_step`: the next replica counts of a move that adds new replicas first
 //! - `surge`: these counts as targets of a binding
 //! - `waves`: which moves start now, under the bounds of the rollout
-//! - `placement_moves`: placements of the Fleet family, which move by a trigger
-//! - `intent`: what a Move records before a binding is written upstream
-//! - `binding_storage`: where bindings are stored, and what follows for the order of the writes
-//! - `gates`: other servers that must say yes before the next wave begins
+//! - `placement_moves`: placements of the KubeFleet family, which move by a trigger
+//! - `intent`: the record of a Move before a binding is written upstream
+//! - `binding_storage`: the storage of bindings, and the order of its writes
+//! - `gates`: external approvals before the next wave begins
 //! - `status`: phase and conditions of a rebalance
-//! - `takeover`: what an undo takes over from what it undoes
-//! - `way_back`: where an undo brings a binding
+//! - `takeover`: fields that an undo inherits from the undone rebalance
+//! - `way_back`: the targets of a binding after an undo
 //!
 //! Objects and memory:
-//! - `record`: rebalances and Moves as they are read and written
+//! - `record`: reads and writes rebalances and Moves
 //! - `reasons`: why workloads do not move, counted
-//! - `plan_hash`: the name of a plan, and how two plans differ
-//! - `nameable`: which names hints may contain
-//! - `unknown_names`: warnings about clusters and regions that there are not
-//! - `unknown_selection`: warnings about names in a selection that nothing has
+//! - `plan_hash`: the name of a plan, and the difference between two plans
+//! - `nameable`: the names that hints may contain
+//! - `unknown_names`: warnings about clusters and regions that do not exist
+//! - `unknown_selection`: warnings about names in a selection that do not exist
 //! - `planned_moves`: a plan, as the writes that store it
-//! - `run`: what is remembered of a rebalance between its steps
+//! - `run`: the state of a rebalance between its steps
 //!
 //! - `before`: the bindings at the moment that mode AsBefore names
 //! - `cordon`: the clusters of a drain, and the taint that closes them
-//! - `undo_order`: which of a rebalance and its undos is in force
+//! - `undo_order`: the order of a rebalance and its undos
 //!
 //! Steps:
-//! - `step_input`: what a step reads
+//! - `step_input`: the input of a step
 //! - `capacity_ledger`: the capacity and quota that earlier decisions have left
 //! - `advance`: one step: observe, decide, effects
 //! - `worker`: the loop that plans, steps and cleans up
 //!
-//! Around them:
-//! - `review`: answers what would happen, and why, and changes nothing
-//! - `forecast`: the result of a dry run, and warnings about what a trigger would move
-//! - `schedule`: makes ClusterRebalances by clock, or when clusters have recovered
+//! Entry points:
+//! - `review`: computes the effects of changes without writing
+//! - `forecast`: the result of a dry run, and warnings about the moves of a trigger
+//! - `schedule`: creates ClusterRebalances by time, or when clusters have recovered
 
 mod advance;
 mod before;

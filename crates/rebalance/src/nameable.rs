@@ -1,5 +1,5 @@
-//! Which names hints may contain: only those of kinds that the requester may list (NG4). Otherwise
-//! a near miss in any write would reveal names of clusters, namespaces and policies.
+//! The names that hints may contain: only of kinds that the requester may list (NG4). Otherwise a
+//! near miss in any write would reveal names of clusters, namespaces and policies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use ballast_resource::Resource;
 /// Decides whether a user may list a kind in a namespace; in all namespaces if it is empty.
 pub type MayList = Arc<dyn Fn(User, GroupResource, String) -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// The kinds whose names hints may contain. `None`: all of them.
+/// The kinds of which hints may contain names. `None`: all of them.
 #[derive(Clone, Debug)]
 pub struct Nameable(Option<BTreeSet<GroupResource>>);
 
 impl Nameable {
-    /// All kinds: the reader sees everything anyway.
+    /// Returns all kinds, for a reader with access to everything.
     pub fn all() -> Nameable {
         Nameable(None)
     }
 
-    /// No kind: the readers are not known.
+    /// Returns no kinds, for unknown readers.
     pub fn nothing() -> Nameable {
         Nameable(Some(BTreeSet::new()))
     }
 
-    /// Queries what the user of a write may list, in the namespace of the object. A user who may
-    /// list some other namespaces gets no hints from them.
+    /// Queries which kinds the user of a write may list in the namespace of the object. A user with
+    /// access to other namespaces gets no hints from them.
     pub async fn for_write(may_list: &MayList, write: &AdmissionAttributes<'_>) -> Nameable {
         let user = write.caller.user;
         if user.is_master() {

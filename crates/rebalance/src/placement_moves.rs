@@ -1,7 +1,7 @@
-//! Placements of the Fleet family in a rebalance (BD10). Pure.
+//! Placements of the KubeFleet family in a rebalance (BD10). Pure.
 //!
 //! Such a placement moves by its trigger, and its own rollout strategy paces it. The move is over
-//! when the trigger is answered, all wanted clusters are found, and all bindings are Bound.
+//! when the trigger is served, all wanted clusters are found, and all bindings are Bound.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use ballast_watch::View;
 use ballast_worker::events::ObjectReference;
 use ballast_worker::placements;
 
-/// The edits that trigger the placement because of this rebalance.
+/// Returns the edits that trigger the placement because of this rebalance.
 pub fn trigger(placement: &Object, now: Time, requester: &ObjectReference) -> [Edit; 2] {
     trigger::accepted(trigger::next(trigger::triggered_at(placement), now), requester)
 }
 
-/// What is missing for the trigger to be answered. `None`: nothing.
+/// Returns the missing condition for the trigger to be served, or `None` if it is served.
 pub fn missing(view: &View, kinds: &PlacementKinds, placement: &Arc<Object>) -> Option<String> {
     let key = &placement.key;
     let timestamp = trigger::triggered_at(placement);

@@ -1,9 +1,9 @@
-//! The name of a plan: a hash of its moves (SG1), and how two plans differ. Pure.
+//! The name of a plan: a hash of its moves (SG1), and the difference between two plans. Pure.
 //!
-//! The name has the form `HASH-MOVES-REPLICAS`. The hash is of the moves and of nothing else: which
-//! binding moves, from where, to where. The order in which they were decided is no part of it. The
-//! two counts follow from the moves, so that the difference between two plans can be counted from
-//! their names alone, whichever replica made them.
+//! The name has the form `HASH-MOVES-REPLICAS`. The hash covers only the moves: the binding, its
+//! targets before and its targets after. It is independent of the order of decisions. The two
+//! counts follow from the moves, so that the difference between two plans can be counted from their
+//! names alone, whichever replica made them.
 
 use sha2::{Digest, Sha256};
 
@@ -12,13 +12,13 @@ use ballast_k8s::{GroupResource, Key};
 use ballast_scheduler::cause::counted;
 use ballast_scheduler::planning::{MovePlan, shares};
 
-/// Digits of the hash: 128 bits, so no two plans that people compare have the same.
+/// Digits of the hash: 128 bits, enough to avoid collisions.
 const DIGITS: usize = 32;
 
-/// What a move is, for its plan's name.
+/// A move as hashed.
 type NamedMove<'a> = (GroupResource, &'a str, &'a str, Vec<Share>, Vec<Share>);
 
-/// The name of a plan.
+/// Returns the name of a plan.
 pub fn plan_hash(plan: &MovePlan) -> String {
     let each = plan.moves.iter().map(|planned| {
         let Key { resource, namespace, name } = &planned.parsed.object.key;
@@ -43,7 +43,8 @@ fn named(mut moves: Vec<NamedMove<'_>>, replicas: i64) -> String {
     format!("{}-{}-{replicas}", &text[..DIGITS], moves.len())
 }
 
-/// How the plan `made` differs from the plan `expected`, in words. `None`: they are the same.
+/// Returns a message about the differences between the plans `expected` and `made`, or `None` if
+/// they are equal.
 pub fn difference(expected: &str, made: &str) -> Option<String> {
     if expected == made {
         return None;

@@ -1,4 +1,4 @@
-//! The plan of a rebalance, as the Moves and the status that are written of it.
+//! The plan of a rebalance, as its Moves and its status.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -25,33 +25,33 @@ use ballast_scheduler::planning::{
 };
 use ballast_watch::View;
 
-/// Why an undo does not bring back what is gone.
+/// The message for a deleted binding in an undo.
 const BINDING_GONE: &str = "the binding is gone";
 
-/// Everything that a plan writes, except the status of the rebalance.
+/// The result of a plan, except the status of the rebalance.
 #[derive(Default)]
 pub struct PlannedMoves {
     pub moves: Vec<(Key, MoveSpec, MoveStatus)>,
     pub summary: Summary,
     pub clusters: Vec<ClusterCount>,
     pub reasons: Reasons,
-    /// Names the moves.
+    /// The name of the plan.
     pub hash: String,
-    /// How near the plan comes to its objective, and what it costs.
+    /// The objective and the cost of the plan.
     pub objective: Option<ObjectiveStatus>,
     pub cost: Option<CostStatus>,
-    /// What the bindings remember of a plan with an objective.
+    /// The record of a plan with an objective for its bindings.
     pub aim: Option<Aim>,
-    /// If nothing is selected: the names in the selection that nothing has.
+    /// The unknown names in the selection, if nothing is selected.
     pub unknown_names: Vec<String>,
 }
 
-/// Why there is no plan: a reason in one word, and a sentence.
+/// The reason why there is no plan: one word, and a message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PlanError {
     pub reason: &'static str,
     pub message: String,
-    /// The name of the plan that was made, if it is not the expected one.
+    /// The name of the computed plan, if it is not the expected one.
     pub hash: Option<String>,
 }
 
@@ -61,14 +61,14 @@ impl PlanError {
     }
 }
 
-/// A binding that an undo cannot bring back, because it is gone.
+/// A deleted binding, which an undo cannot restore.
 struct LostBinding {
     key: Key,
     spec: MoveSpec,
 }
 
-/// Plans over a view. `before`: the bindings at the moment that the rebalance names. Nothing is
-/// written.
+/// Plans over a view without writing. `before` are the bindings at the moment that the rebalance
+/// names.
 pub fn make(
     present: &PlanningSnapshot,
     before: Option<&View>,
@@ -110,26 +110,27 @@ pub fn make(
     }
 }
 
-/// The bindings that a running rebalance is moving, and the others. The plan of a review leaves the
-/// former alone: it would offer to start the same moves again.
+/// Splits off the bindings that a running rebalance is moving. The plan of a review skips the
+/// former, because it would start the same moves again.
 pub fn split_moving(cases: Vec<ParsedBinding>, view: &View) -> (Vec<ParsedBinding>, Vec<ParsedBinding>) {
     cases.into_iter().partition(|case| is_moving(case, view))
 }
 
-/// Whether a Move that the binding's annotation names is under way. Otherwise it is stale.
+/// Returns whether the Move that the binding's annotation names is in progress. Otherwise the
+/// annotation is stale.
 pub fn is_moving(case: &ParsedBinding, view: &View) -> bool {
     case.moved_by.is_some()
         && MoveAnnotation::on(&case.object).is_some_and(|mark| mark.is_carried_on(&case.object.key, view))
 }
 
-/// Why a plan leaves a binding to the rebalance that is moving it.
+/// Returns the reason why a plan skips a binding that a rebalance is moving.
 pub fn moving_already(case: &ParsedBinding) -> (MoveReason, String) {
     let by = case.moved_by.as_deref().unwrap_or_default();
     let by = by.replacen("clusterrebalances/", "clusterrebalance ", 1).replacen("rebalances/", "rebalance ", 1);
     (MoveReason::MovingAlready, format!("{by} is moving it"))
 }
 
-/// The bindings that the rebalance is about.
+/// Returns the bindings that the rebalance selects.
 fn selected(present: &PlanningSnapshot, owner: &Owner, spec: &RebalanceSpec) -> Result<Vec<ParsedBinding>, PlanError> {
     let too_many = |count: usize| {
         let message = format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX);
@@ -146,7 +147,7 @@ fn selected(present: &PlanningSnapshot, owner: &Owner, spec: &RebalanceSpec) -> 
     selection.find(present).map_err(|SelectionTooLarge(count)| too_many(count))
 }
 
-/// Whether the workload is on a cluster that is drained.
+/// Returns whether the workload is on a drained cluster.
 pub fn is_on(case: &ParsedBinding, drain: &Drain) -> bool {
     case.request.targets.iter().any(|target| drain.clusters.iter().any(|name| **name == *target.name))
 }
@@ -160,8 +161,8 @@ fn plan_cases(
     let order = spec.rollout.order;
     let how = PlanOptions { mode: spec.mode, limits: spec.limits };
     let propose = |draft: &mut PlanBuilder, case: &ParsedBinding| propose(draft, case, &how, before);
-    // The plan of a review leaves these alone. Without an expected plan, their moves wait until the
-    // other rebalance has ended its own.
+    // The plan of a review skips these. Without an expected plan, their moves wait until the other
+    // rebalance has ended its own.
     let (moving, cases) = match (&spec.expect_plan, &spec.drain) {
         (Some(_), None) => split_moving(cases, &present.view),
         _ => (Vec::new(), cases),
@@ -174,7 +175,8 @@ fn plan_cases(
     plan
 }
 
-/// Plans workloads that came to the clusters of a drain after its plan. `round` counts such plans.
+/// Plans workloads that arrived on the clusters of a drain after its plan. `round` counts such
+/// plans.
 pub fn plan_arrivals(
     present: &PlanningSnapshot,
     owner: &Owner,
@@ -185,7 +187,7 @@ pub fn plan_arrivals(
     written(present, owner, plan_cases(present, None, cases, spec), Vec::new(), Some(round))
 }
 
-/// The failed Move of a workload that stays on a drained cluster.
+/// Returns the failed Move of a workload that stays on a drained cluster.
 pub fn failed_arrival(
     present: &PlanningSnapshot,
     owner: &Owner,
@@ -197,7 +199,7 @@ pub fn failed_arrival(
     (key, spec_of(owner, case, Vec::new(), 0), failed(reason, message, present.now))
 }
 
-/// What the rebalance proposes for a binding.
+/// Proposes the move of the rebalance for a binding.
 pub fn propose(draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions, before: Option<&View>) -> Proposal {
     let Some(before) = before.filter(|_| how.mode == Mode::AsBefore && !case.is_placement()) else {
         return draft.propose(case, how);
@@ -209,17 +211,17 @@ pub fn propose(draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions,
     }
 }
 
-/// The bindings that a rebalance has moved, each with where it was found, and those that are gone.
+/// The bindings that a rebalance has moved, each with its previous targets, and the deleted ones.
 type MovesToUndo = (Vec<(ParsedBinding, Vec<Share>)>, Vec<LostBinding>);
 
-/// What the rebalance of this key has moved, as far as the undo brings it back.
+/// Returns the moves of the rebalance with this key that the undo reverts.
 fn to_undo(view: &View, owner: &Owner, key: &Key, undo: &Undo) -> Result<MovesToUndo, PlanError> {
     let other = view
         .get(key)
         .map(|object| Owner::of(object))
         .ok_or_else(|| PlanError::new("NotFound", format!("there is no {} {:?} to undo", owner.kind(), &*key.name)))?;
     let (mut cases, mut gone) = (Vec::new(), Vec::new());
-    // A drain may have moved a workload several times: it goes back to where it was at first.
+    // A drain may have moved a workload several times: it returns to its first targets.
     let mut first: BTreeMap<Key, (Key, AnyMove)> = BTreeMap::new();
     let begun = record::moves_of(view, key)
         .filter(|(_, read)| read.owner().as_ref() == Some(&other) && read.status.started_at.is_some());
@@ -253,7 +255,7 @@ fn to_undo(view: &View, owner: &Owner, key: &Key, undo: &Undo) -> Result<MovesTo
     Ok((cases, gone))
 }
 
-/// What the status of a rebalance says once it is planned, and before any move begins.
+/// Returns the status of a rebalance after its plan, before any move begins.
 pub fn status(
     rebalance: &AnyRebalance,
     generation: i64,
@@ -291,7 +293,7 @@ pub fn status(
     status
 }
 
-/// The key of the Move of a binding: that of the plan, or of a later round of a drain.
+/// Returns the key of the Move of a binding, in the plan or in a later round of a drain.
 fn key_of(present: &PlanningSnapshot, owner: &Owner, case: &ParsedBinding, round: Option<i64>) -> Key {
     let key = record::move_key(owner, &case.object, &present.view);
     match round.filter(|_| present.view.get(&key).is_some()) {
@@ -311,7 +313,7 @@ fn spec_of(owner: &Owner, case: &ParsedBinding, to: Vec<Share>, replicas: i64) -
     }
 }
 
-/// The Moves of a plan. `round`: the round of a drain that plans later arrivals.
+/// Returns the Moves of a plan. `round` is the round of a drain that plans later arrivals.
 fn written(
     present: &PlanningSnapshot,
     owner: &Owner,
@@ -322,7 +324,7 @@ fn written(
     let (mut reasons, hash) = (Reasons::of(&plan), plan_hash(&plan));
     let MovePlan { moves, unplaceable, mut summary, clusters, .. } = plan;
     let spec = |case: &ParsedBinding, to: Vec<Share>, replicas: i64| spec_of(owner, case, to, replicas);
-    // A binding and a Fleet placement may have one name.
+    // A binding and a KubeFleet placement may have the same name.
     let mut taken = HashSet::new();
     let mut key = |case: &ParsedBinding| {
         let key = key_of(present, owner, case, round);
@@ -354,18 +356,18 @@ fn failed(reason: MoveReason, message: String, now: Time) -> MoveStatus {
     MoveStatus { phase, reason, message, finished_at, ..MoveStatus::default() }
 }
 
-/// The writes that make the stored Moves those of the plan. After a crash in the middle of such
-/// writes some are there already, and some may belong to a plan that is out of date.
+/// The writes that replace the stored Moves by those of the plan. After a crash, some may be stored
+/// already, and some may belong to an outdated plan.
 ///
-/// They are made when they are asked for: as a document a Move takes ten times the room that it has
-/// in a plan.
+/// The writes are created lazily, because a Move as a document takes ten times the memory that it
+/// takes in a plan.
 pub struct PlanWrites {
     view: Arc<View>,
     owner: Owner,
     made: Arc<PlannedMoves>,
-    /// How many Moves of the plan had their turn.
+    /// The number of processed Moves of the plan.
     through: usize,
-    /// What is stored, and had no turn yet.
+    /// The stored Moves that were not processed yet.
     known: HashMap<Key, AnyMove>,
 }
 
@@ -376,7 +378,7 @@ impl PlanWrites {
         PlanWrites { view, owner, made, through: 0, known }
     }
 
-    /// Up to `limit` writes that were not returned yet. Empty: there are no more.
+    /// Returns up to `limit` further writes. Empty at the end.
     pub fn next(&mut self, limit: usize) -> Vec<(GroupResource, Change)> {
         let mut changes = Vec::new();
         let made = Arc::clone(&self.made);
@@ -393,7 +395,7 @@ impl PlanWrites {
                     }
                     Change::Create(document)
                 }
-                // The plan of an objective is about its own moment.
+                // A plan with an objective contains its time, and is always written.
                 Some((read, _)) if read.spec == *spec && read.status == *status && made.aim.is_none() => continue,
                 Some((_, object)) => {
                     let [spec, status] = [record::written(spec), record::written(status)];

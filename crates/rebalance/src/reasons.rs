@@ -3,12 +3,13 @@
 use ballast_api::ballast::v1alpha1::{MoveReason, ReasonCount, WorkloadRef};
 use ballast_scheduler::planning::MovePlan;
 
-/// The counts. There are as many as there are reasons, at most.
+/// The counts, at most one for each reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reasons(Vec<ReasonCount>);
 
 impl Reasons {
-    /// The workloads of a plan that cannot move as asked, and those that the limits keep.
+    /// Counts the workloads of a plan that cannot move as requested, and workloads that limits
+    /// prevent from moving.
     pub fn of(plan: &MovePlan) -> Reasons {
         let mut reasons = Reasons::default();
         for refused in &plan.unplaceable {
@@ -34,7 +35,7 @@ impl Reasons {
         }
     }
 
-    /// The reasons, those of most workloads first.
+    /// Returns the reasons, the most frequent first.
     pub fn listed(mut self) -> Vec<ReasonCount> {
         self.0.sort_by_key(|known| std::cmp::Reverse(known.count));
         self.0

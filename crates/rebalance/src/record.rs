@@ -1,5 +1,4 @@
-//! The objects of a rebalance as the worker reads and writes them: the rebalance and its Moves, of
-//! both scopes.
+//! Reads and writes the objects of a rebalance: the rebalance and its Moves, of both scopes.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -63,12 +62,14 @@ impl Owner {
         if self.key.resource == REBALANCES { "Rebalance" } else { "ClusterRebalance" }
     }
 
-    /// The namespace that it moves bindings of. `None`: all, and cluster-scoped ones.
+    /// Returns the namespace of the bindings that it moves. `None`: all namespaces, and
+    /// cluster-scoped bindings.
     pub fn scope(&self) -> Option<&str> {
         (self.key.resource == REBALANCES).then_some(&*self.key.namespace)
     }
 
-    /// As marks name it: `clusterrebalances/after-outage`, `rebalances/shop/after-outage`.
+    /// Returns the owner in the form of move annotations: `clusterrebalances/after-outage`,
+    /// `rebalances/shop/after-outage`.
     pub fn by(&self) -> String {
         match self.scope() {
             None => format!("clusterrebalances/{}", self.key.name),
@@ -76,7 +77,8 @@ impl Owner {
         }
     }
 
-    /// For people: `ClusterRebalance after-outage`, `Rebalance shop/after-outage`.
+    /// Returns the owner for messages: `ClusterRebalance after-outage`, `Rebalance
+    /// shop/after-outage`.
     pub fn title(&self) -> String {
         match self.scope() {
             None => format!("{} {}", self.kind(), self.key.name),
@@ -96,7 +98,7 @@ impl Owner {
     }
 }
 
-/// The rebalance that a mark names. `None`: it names none.
+/// Parses the rebalance in a move annotation, or returns `None` if it names none.
 pub fn named_by(mark: &str) -> Option<Key> {
     let parts: Vec<&str> = mark.split('/').collect();
     match parts[..] {
@@ -111,7 +113,7 @@ pub fn api_version() -> String {
 }
 
 impl AnyRebalance {
-    /// What its plan is made from: the present state, and what it takes off clusters.
+    /// Returns the snapshot for its plan: the present state, and the clusters that it clears.
     pub fn present(&self, present: PlanningSnapshot) -> PlanningSnapshot {
         match Clearing::of_rebalance(&self.spec) {
             Some(clearing) => present.clearing(clearing),
@@ -130,7 +132,7 @@ impl AnyMove {
         read.inspect_err(|error| tracing::warn!(key = %object.key, %error, "cannot be read as a Move")).ok()
     }
 
-    /// The rebalance that owns the Move.
+    /// Returns the rebalance that owns the Move.
     pub fn owner(&self) -> Option<Owner> {
         let owner = self.metadata.owner_references.iter().find(|owner| owner.controller == Some(true))?;
         let key = match owner.kind.as_str() {
@@ -142,7 +144,7 @@ impl AnyMove {
     }
 }
 
-/// The key of a binding that a Move names.
+/// Returns the key of a binding that a Move references.
 pub fn binding_key(binding: &BindingRef) -> Key {
     if let Some(kinds) = fleet::SCOPES.into_iter().find(|kinds| kinds.kind == binding.kind) {
         let namespace = binding.namespace.as_deref().unwrap_or_default();
@@ -161,26 +163,26 @@ fn named_move(binding: &Object, name: String) -> Key {
     }
 }
 
-/// The key of the Move of a binding whose plain name another Move has.
+/// Returns the key of the Move of a binding if another Move has its plain name.
 pub fn other_move_key(owner: &Owner, binding: &Object) -> Key {
     named_move(binding, other_move_name(&owner.key.name, &binding.key.name, [&owner.uid, &binding.uid]))
 }
 
-/// How often a drain plans workloads that come to its clusters after the plan.
+/// Maximum number of rounds in which a drain plans workloads that arrive after its plan.
 pub const DRAIN_ROUNDS_MAX: i64 = 20;
 
-/// The key of a Move that a drain plans in a later round, for a binding that has a Move already.
+/// Returns the key of a Move from a later round of a drain, for a binding that already has a Move.
 pub fn round_move_key(owner: &Owner, binding: &Object, round: i64) -> Key {
     let uids = [&owner.uid, &*format!("{}/{round}", binding.uid)];
     named_move(binding, other_move_name(&owner.key.name, &binding.key.name, uids))
 }
 
-/// The round in which a drain planned the Move of this key. 0: it belongs to the plan.
+/// Returns the round in which a drain planned the Move of this key. 0: it belongs to the plan.
 pub fn round_of(owner: &Owner, binding: &Object, key: &Key) -> i64 {
     (1..=DRAIN_ROUNDS_MAX).find(|round| round_move_key(owner, binding, *round) == *key).unwrap_or_default()
 }
 
-/// The first Move of a binding that has begun, or else the Move of the plan.
+/// Returns the first Move of a binding that has begun, or else the Move of the plan.
 pub fn first_move(owner: &Owner, binding: &Object, view: &View) -> Option<AnyMove> {
     let find = |key: Key| {
         let read = AnyMove::read(view.get(&key)?)?;
@@ -195,7 +197,7 @@ pub fn first_move(owner: &Owner, binding: &Object, view: &View) -> Option<AnyMov
     rounds.into_iter().find(|read| read.status.started_at.is_some()).or(planned)
 }
 
-/// The key of the Move of a binding: its plain name, or another where that is taken.
+/// Returns the key of the Move of a binding: its plain name, or another if that is taken.
 pub fn move_key(owner: &Owner, binding: &Object, view: &View) -> Key {
     let named = |name: String| named_move(binding, name);
     let plain = named(move_name(&owner.key.name, &binding.key.name));
@@ -208,8 +210,8 @@ pub fn move_key(owner: &Owner, binding: &Object, view: &View) -> Key {
     }
 }
 
-/// The status of a Move that is under way, and may be only a part of what was wanted. `note`: the
-/// message of one that is not.
+/// Returns the status of a Move in progress. `short` is present if the move is partial, and
+/// otherwise `note` is its message.
 pub fn moving_status(short: Option<&Shortfall>, note: &str) -> MoveStatus {
     MoveStatus {
         phase: Some(MovePhase::Moving),
@@ -219,7 +221,7 @@ pub fn moving_status(short: Option<&Shortfall>, note: &str) -> MoveStatus {
     }
 }
 
-/// A new Move.
+/// Returns a new Move.
 pub fn new_move(owner: &Owner, key: &Key, spec: &MoveSpec, status: &MoveStatus) -> Map<String, Value> {
     let mut metadata = json!({
         "name": *key.name,
@@ -252,7 +254,7 @@ pub fn written(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).expect("what was read can be written")
 }
 
-/// The Moves of all rebalances that have had this name, in a view.
+/// Iterates over the Moves of all rebalances that have had this name, in a view.
 pub fn moves_of<'a>(view: &'a View, owner: &'a Key) -> impl Iterator<Item = (Key, AnyMove)> + 'a {
     let scope = (owner.resource == REBALANCES).then_some(&*owner.namespace);
     let prefix = format!("{}.", owner.name);
@@ -264,7 +266,7 @@ pub fn moves_of<'a>(view: &'a View, owner: &'a Key) -> impl Iterator<Item = (Key
         .filter(|(_, read)| read.owner().is_some_and(|known| known.key == *owner))
 }
 
-/// `member1:2,member2:4`; without replicas, the names alone.
+/// Formats targets as `member1:2,member2:4`; without replicas, only the names.
 pub fn listed(shares: &[Share]) -> String {
     let share = |share: &Share| match share.replicas {
         0 => share.name.clone(),

@@ -1,5 +1,5 @@
-//! What the worker remembers of a rebalance between steps: the pending moves in their order, the
-//! moves under way, and the replicas that the clusters do not report yet.
+//! The state of a rebalance between steps in the worker: the pending moves in their order, the
+//! moves in progress, and the replicas that clusters do not report yet.
 //!
 //! It is loaded from the stored objects (`Run::load`) at the start, and again when a write fails.
 //! It only saves the worker from reading all Moves for each step.
@@ -26,49 +26,49 @@ use ballast_watch::View;
 pub struct Run {
     /// The uid of the rebalance.
     pub owner: String,
-    /// Whether the Moves are known to be as many as the summary says.
+    /// Whether the number of Moves is known to equal the summary.
     pub is_complete: bool,
-    /// The moves that wait, in their order. The rank of each names its binding.
+    /// The pending moves, in their order. The rank of each names its binding.
     pub pending: BTreeMap<MoveRank, PendingMove>,
-    /// The moves under way, by binding.
+    /// The moves in progress, by binding.
     pub moving: HashMap<Key, ActiveMove>,
-    /// The bindings under way that the next step examines.
+    /// The bindings in progress that the next step examines.
     pub dirty: BTreeSet<Key>,
-    /// When each move under way has failed, unless something is seen of it.
+    /// The deadlines of the moves in progress.
     pub deadlines: BTreeSet<(Time, Key)>,
-    /// Moves that failed when or after their turn came.
+    /// Moves that failed when or after they were due.
     pub failed: i64,
-    /// When the last move that began has ended, in milliseconds since 1970.
+    /// The end of the last move that had begun, in milliseconds since 1970.
     pub wave_ended_ms: Option<i64>,
-    /// Moves whose ready replicas are to be told, and from when on they may be: see
+    /// Moves with unreported counts of ready replicas, and the earliest time to report them; see
     /// `ActiveMove::told`.
     pub untold: BTreeSet<(i64, Key)>,
-    /// What the gates of the present wave have answered.
+    /// The responses of the gates for the present wave.
     pub gates: GateMemory,
-    /// The question to webhooks about the present wave.
+    /// The request to webhooks about the present wave.
     pub question: Option<(WaveId, Arc<Value>)>,
     pub unreported: UnreportedReplicas,
-    /// Whether the clusters' accounts count what is assigned (`reservations`). Then only what is
-    /// not assigned yet is counted here.
+    /// Whether the accounts of clusters contain assigned replicas (`reservations`). Then only
+    /// replicas that are not assigned yet are counted here.
     pub reserves: bool,
-    /// Whether the wave that began last has more moves than one step could begin.
+    /// Whether the last wave has more moves than one step could begin.
     pub is_wave_open: bool,
     /// Bindings that another rebalance moves.
     pub held_up: BTreeSet<Key>,
-    /// When a drain that waits has examined its clusters, in milliseconds since 1970.
+    /// The time of the last examination of clusters by a waiting drain, in milliseconds since 1970.
     pub examined_ms: Option<i64>,
-    /// The clusters that are drained.
+    /// The drained clusters.
     pub drained: Vec<String>,
-    /// The clusters that moves have left, and when the last of them ended. Their room may not be
+    /// The clusters that moves have left, with the end of the last move. Their capacity may not be
     /// reported yet.
     pub vacated: BTreeMap<Arc<str>, Time>,
 }
 
-/// A move that waits. There may be a hundred thousand.
+/// A pending move. There may be a hundred thousand.
 #[derive(Clone, Debug)]
 pub struct PendingMove {
     pub key: Key,
-    /// Replicas that move, as planned.
+    /// The planned number of replicas that move.
     pub replicas: i64,
 }
 
@@ -77,39 +77,39 @@ pub struct ActiveMove {
     pub key: Key,
     /// The uid of the binding.
     pub uid: String,
-    /// What the binding's mark says.
+    /// The content of the binding's move annotation.
     pub mark: MoveAnnotation,
-    /// What is about to be written to the binding upstream. The move has no deadline until the
-    /// outcome is known.
+    /// The pending write of the upstream binding. The move has no deadline until the outcome is
+    /// known.
     pub intent: Option<Intent>,
     pub from: Vec<Share>,
     pub to: Vec<Share>,
     pub replicas: i64,
     pub started: Time,
     pub deadline: Time,
-    /// What has not been reported as ready.
+    /// The replicas that are not reported as ready.
     pub arriving: Arrivals,
     pub needs: Needs,
-    /// Why it is only a part of what was wanted. Then it ends as Failed, where it is.
+    /// The reason why the move is partial. It then ends as Failed, at the targets that it reached.
     pub short: Option<Shortfall>,
     /// The bound of the rollout that it exceeds, for its status. Empty: none.
     pub note: String,
-    /// What the status of the Move says of its clusters, and since when, in milliseconds since
-    /// 1970.
+    /// The published ready replicas of the Move's clusters, and the time of publication in
+    /// milliseconds since 1970.
     pub told: (Vec<ShareNow>, i64),
-    /// The wave in which it began, where the rollout has gates.
+    /// The wave in which it began, if the rollout has gates.
     pub wave: Option<i64>,
 }
 
 impl ActiveMove {
-    /// The status of a Move that is under way.
+    /// Returns the status of a Move in progress.
     pub fn status(&self) -> MoveStatus {
         let status = record::moving_status(self.short.as_ref(), &self.note);
         MoveStatus { started_at: Some(self.started), wave: self.wave, ..status }
     }
 }
 
-/// What a replica takes of a cluster's room.
+/// The capacity that a replica takes on a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Needs {
     requirements: Option<Shared<Requirements>>,
@@ -117,14 +117,14 @@ pub struct Needs {
     is_workload: bool,
 }
 
-/// Replicas that the clusters do not report yet. A positive number is on its way, a negative one
-/// has left.
+/// Replicas that clusters do not report yet. A positive number is arriving, a negative one has
+/// left.
 #[derive(Clone, Debug, Default)]
 pub struct UnreportedReplicas(HashMap<Needs, BTreeMap<Arc<str>, i64>>);
 
 impl Needs {
     pub fn of(request: &Request) -> Needs {
-        // Sets of several pod templates are left out: their room is counted by the set.
+        // Sets of several pod templates are excluded: their capacity is counted by the set.
         let is_workload = request.is_workload() && request.components.is_empty();
         Needs { requirements: request.requirements.clone().filter(|_| is_workload), is_workload }
     }
@@ -160,7 +160,7 @@ impl UnreportedReplicas {
         }
     }
 
-    /// Takes the room of what is on its way, so that decisions of this pass know of it.
+    /// Takes the capacity of arriving replicas, for the decisions of this pass.
     pub fn apply(&self, draft: &mut PlanBuilder) {
         for (needs, clusters) in &self.0 {
             let request = needs.request();
@@ -177,7 +177,7 @@ impl UnreportedReplicas {
     }
 }
 
-/// What `to` has more than `from`.
+/// Returns the excess of `to` over `from`.
 pub fn arrivals(from: &[Share], to: &[Share]) -> Arrivals {
     let to: Vec<(Arc<str>, i64)> =
         to.iter().map(|share| (share.name.as_str().into(), i64::from(share.replicas))).collect();
@@ -186,7 +186,7 @@ pub fn arrivals(from: &[Share], to: &[Share]) -> Arrivals {
 }
 
 impl Run {
-    /// What the stored objects say.
+    /// Loads the state from the stored objects.
     pub fn load(
         view: &View,
         owner: &Owner,
@@ -206,13 +206,13 @@ impl Run {
                     run.load_moving(view, owner, (key, binding), &read, timeout_seconds, storage);
                 }
                 Some(phase) => {
-                    // A placement does not say where it is going.
+                    // The targets of a placement are not known in advance.
                     let had_its_turn = read.status.started_at.is_some() || !read.spec.to.is_empty();
-                    // What arrived in part has not failed as `abortOn` counts it.
+                    // A partial arrival is no failure for `abortOn`.
                     let is_partial = read.status.observed.is_some();
                     run.failed += i64::from(phase == MovePhase::Failed && had_its_turn && !is_partial);
                     if read.status.started_at.is_some() {
-                        // It ended at some time of that second.
+                        // It ended at some time within that second.
                         let ended = read.status.finished_at.map(|at| at.seconds().saturating_mul(1_000) + 999);
                         run.wave_ended_ms = run.wave_ended_ms.max(ended);
                     }
@@ -225,14 +225,14 @@ impl Run {
         run
     }
 
-    /// Adds the move of a binding that waits.
+    /// Adds the pending move of a binding.
     pub fn add_pending(&mut self, view: &View, order: Order, binding: &Key, waiting: PendingMove) {
         let object = view.get(binding);
         let content = object.map(|object| object.text.content());
         let partial = content.as_deref().and_then(|content| PartialBinding::of(content).ok());
         let sizes = partial.map(|partial| (partial.spec.priority(), partial.spec.replicas()));
         let (priority, all) = sizes.unwrap_or_default();
-        // The names are those of the object, which has them in memory already.
+        // Shares the strings of the object, which are in memory already.
         let rank = planning::rank(order, priority, all, object.map_or(binding, |object| &object.key));
         self.pending.insert(rank, waiting);
     }
@@ -253,7 +253,7 @@ impl Run {
         let last_step = partial.and_then(|partial| partial.trigger().last_scheduled);
         let known = object.and_then(|object| MoveAnnotation::on(object));
         let known = known.filter(|mark| mark.by == owner.by() && mark.name == *key.name);
-        // A beginning that is known to be written is no intent any more.
+        // The intent of a confirmed start is over.
         let intent = Intent::of(&read.metadata.annotations);
         let intent = intent.filter(|intent| known.is_none() || intent.ends.is_some());
         let all = || read.spec.from.iter().map(|share| i64::from(share.replicas)).sum();
@@ -294,21 +294,21 @@ impl Run {
         self.moving.insert(binding, moving);
     }
 
-    /// Notes that a binding is written as it was meant. Its time begins now.
+    /// Records that a binding was written as intended, and starts the deadline of the move.
     pub fn confirm_written(&mut self, binding: &Key, deadline: Time) {
         let Some(mut moving) = self.remove(binding) else { return };
         (moving.intent, moving.deadline) = (None, deadline);
         self.insert(binding.clone(), moving);
     }
 
-    /// Notes that the end of a move was not written, and is to be decided again.
+    /// Records that the end of a move was not written, and must be decided again.
     pub fn resume(&mut self, binding: &Key) {
         let Some(mut moving) = self.remove(binding) else { return };
         moving.intent = None;
         self.insert(binding.clone(), moving);
     }
 
-    /// Where the clock was set back, moves do not get more time than from now on.
+    /// Bounds deadlines after the clock was set back: no move gets more time than from now on.
     pub fn bound_deadlines(&mut self, latest: Time) {
         while let Some((deadline, binding)) = self.deadlines.last().cloned().filter(|(deadline, _)| *deadline > latest)
         {
@@ -320,7 +320,7 @@ impl Run {
         }
     }
 
-    /// Takes a move out that has ended.
+    /// Removes a move that has ended.
     pub fn remove(&mut self, binding: &Key) -> Option<ActiveMove> {
         let moving = self.moving.remove(binding)?;
         self.unreported.remove(&moving.needs, &self.on_its_way(&moving));
@@ -329,13 +329,13 @@ impl Run {
         Some(moving)
     }
 
-    /// Remembers which clusters a move has left.
+    /// Records the clusters that a move has left.
     pub fn note_departures(&mut self, moving: &ActiveMove, now: Time) {
         let left = arrivals(&moving.to, &moving.from);
         self.vacated.extend(left.0.into_keys().map(|cluster| (cluster, now)));
     }
 
-    /// What a move brings that the clusters do not count yet.
+    /// Returns the arriving replicas of a move that clusters do not count yet.
     fn on_its_way(&self, moving: &ActiveMove) -> Arrivals {
         if !self.reserves {
             return moving.arriving.clone();
@@ -346,10 +346,9 @@ impl Run {
         Arrivals::between(assigned, to.iter().map(|(name, replicas)| (name, *replicas)))
     }
 
-    /// Remembers a move that no cluster reports: the capacity that clusters report does not include
-    /// it.
+    /// Records a move that no cluster reports: the reported capacity does not include it.
     pub fn note_unobserved(&mut self, needs: &Needs, from: &[Share], to: &[Share]) {
-        // With accounts, the promise to the binding says so.
+        // With accounts, the reservation of the binding contains it.
         if self.reserves {
             return;
         }

@@ -3,19 +3,19 @@
 //! A move has settled when clusters report it (BD4). Only if no cluster reports anything about a
 //! binding, its targets count.
 
-/// How much the clusters must report.
+/// The condition under which a move settles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleLevel {
     /// The targets are written.
     Scheduled,
     /// All targets report that the object is applied.
     Applied,
-    /// All targets report that the object is healthy, and as many ready replicas as assigned, where
+    /// All targets report that the object is healthy, and as many ready replicas as assigned, if
     /// they report a number.
     Healthy,
 }
 
-/// What a cluster reports of an object.
+/// The report of a cluster about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterReport<'a> {
     pub cluster: &'a str,
@@ -30,13 +30,13 @@ pub struct ClusterReport<'a> {
 pub enum SettleState {
     /// It has settled. `observed`: clusters reported it.
     Settled { observed: bool },
-    /// It has not settled. The text names the first cluster where something is missing, for people.
+    /// It has not settled. The message names the first cluster with a missing condition.
     Missing(String),
-    /// All replicas are there, and a cluster reports the workload as unhealthy.
+    /// All replicas exist, and a cluster reports the workload as unhealthy.
     Unhealthy(String),
 }
 
-/// Looks at the targets, with the replicas assigned to each.
+/// Evaluates the targets, with the replicas assigned to each.
 pub fn evaluate<'a>(
     level: SettleLevel,
     targets: impl IntoIterator<Item = (&'a str, i64)>,
@@ -70,8 +70,8 @@ pub fn evaluate<'a>(
     unwell.map_or(SettleState::Settled { observed: true }, SettleState::Unhealthy)
 }
 
-/// How many of the assigned replicas are ready on a cluster, as far as it reports. A cluster that
-/// reports health and no number has all or none.
+/// Returns the number of ready replicas on a cluster, as far as it reports. A cluster that reports
+/// health and no number has all or none.
 pub fn ready(cluster: &str, assigned: i64, reports: &[ClusterReport<'_>]) -> i64 {
     let Some(report) = reports.iter().find(|report| report.cluster == cluster) else { return 0 };
     match (report.ready, report.healthy) {
@@ -81,7 +81,7 @@ pub fn ready(cluster: &str, assigned: i64, reports: &[ClusterReport<'_>]) -> i64
     }
 }
 
-/// How many of the assigned replicas may replace others: those that are ready, and none where the
+/// Returns the number of assigned replicas that may replace others: the ready ones, and none if the
 /// cluster reports the workload as unhealthy although all of them are ready.
 pub fn replacing(cluster: &str, assigned: i64, reports: &[ClusterReport<'_>]) -> i64 {
     let ready = ready(cluster, assigned, reports);

@@ -1,4 +1,4 @@
-//! What the status of a rebalance says: its phase and its conditions. Pure.
+//! The phase and the conditions of a rebalance. Pure.
 
 use ballast_api::ballast::v1alpha1::{
     Approval, FailedGate, ObjectiveStatus, OnFailure, Phase, RebalanceSpec, RebalanceStatus, Summary, WaveStatus,
@@ -10,18 +10,19 @@ use ballast_scheduler::cause::counted;
 /// The reason of the condition `Selected` if nothing is selected because a name is unknown.
 pub const UNKNOWN_NAMES: &str = "UnknownNames";
 
-/// What a rebalance may do now.
+/// The permitted actions of a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutState {
     /// Moves may begin.
     Active,
-    /// It waits for approval, or is paused, by a user or by a gate.
+    /// It waits for approval, or is paused by a user or by a gate.
     Held,
-    /// No move begins any more.
+    /// No further move begins.
     Ending,
 }
 
-/// `failed`: moves that failed when or after their turn came.
+/// Returns the state of the rollout. `failed` is the number of moves that failed when or after they
+/// were due.
 pub fn rollout_state(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> RolloutState {
     let summary = status.summary.unwrap_or_default();
     let fails = spec.rollout.failures_that_abort(summary.to_move).is_some_and(|most| failed >= most);
@@ -35,28 +36,28 @@ pub fn rollout_state(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64
     }
 }
 
-/// The gate that has not said yes in time.
+/// Returns the gate that did not approve in time.
 fn failed_gate(status: &RebalanceStatus) -> Option<&FailedGate> {
     status.wave.as_ref()?.failed.as_ref()
 }
 
-/// The wave whose gates have not said yes.
+/// Returns the current wave, if its gates have not approved it.
 fn waiting_wave<'s>(spec: &RebalanceSpec, status: &'s RebalanceStatus) -> Option<&'s WaveStatus> {
     status.wave.as_ref().filter(|wave| !spec.rollout.gates.is_empty() && !wave.passed)
 }
 
-/// Whether a drain has to examine its clusters once more.
+/// Returns whether a drain has to examine its clusters again.
 fn is_draining(spec: &RebalanceSpec, status: &RebalanceStatus) -> bool {
     spec.drain.is_some() && !status.drain.as_ref().is_some_and(|drain| drain.ended)
 }
 
-/// Whether no further move begins, and none is under way.
+/// Returns whether no further move begins, and none is in progress.
 pub fn has_stopped(spec: &RebalanceSpec, status: &RebalanceStatus) -> bool {
     let is_done = status.summary.is_some_and(|summary| summary.pending == 0 && summary.moving == 0);
     status.is_finished() || is_done && rollout_state(spec, status, 0) == RolloutState::Ending
 }
 
-/// The phase that follows from the counts.
+/// Returns the phase that follows from the counts.
 pub fn phase(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> Phase {
     let summary = status.summary.unwrap_or_default();
     let state = rollout_state(spec, status, failed);
@@ -67,13 +68,13 @@ pub fn phase(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> Pha
         RolloutState::Ending => Phase::Running,
         _ if is_done && waiting_wave(spec, status).is_none() && !is_draining(spec, status) => Phase::Completed,
         _ if spec.awaits_approval() && summary.moving == 0 => Phase::Planned,
-        // What has begun goes on to settle, and is counted beside it (SG9).
+        // Moves in progress continue to settle, and are counted separately (SG9).
         RolloutState::Held if spec.paused || failed_gate(status).is_some() => Phase::Paused,
         _ => Phase::Running,
     }
 }
 
-/// Sets the phase and the conditions that follow from it. Returns whether the phase is another.
+/// Sets the phase and the conditions that follow from it. Returns whether the phase has changed.
 pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: i64, failed: i64, now: Time) -> bool {
     let before = status.phase;
     let phase = phase(spec, status, failed);
@@ -122,7 +123,7 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
     before != Some(phase)
 }
 
-/// The state in a sentence.
+/// Returns a message about the state.
 pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> String {
     let summary = status.summary.unwrap_or_default();
     let gate = failed_gate(status);
@@ -197,7 +198,8 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed
     }
 }
 
-/// The clusters that an aborted drain leaves closed, and how to open them. Empty: there are none.
+/// Returns a message about the clusters that an aborted drain leaves closed. Empty if there are
+/// none.
 fn stay_closed(spec: &RebalanceSpec, status: &RebalanceStatus) -> String {
     let (Some(drain), Some(known)) = (&spec.drain, status.drain.as_ref().filter(|known| known.closed)) else {
         return String::new();
@@ -214,7 +216,7 @@ fn stay_closed(spec: &RebalanceSpec, status: &RebalanceStatus) -> String {
     }
 }
 
-/// What follows if a gate has not said yes in time.
+/// Returns a message about the consequence if a gate does not approve in time.
 pub fn follows(on_failure: OnFailure) -> &'static str {
     match on_failure {
         OnFailure::Abort => "the rebalance ends",
@@ -223,8 +225,8 @@ pub fn follows(on_failure: OnFailure) -> &'static str {
     }
 }
 
-/// Sets the condition of the gates. `waits_for`: the gates that have not said yes, each with its
-/// last answer.
+/// Sets the condition of the gates. `waits_for` are the gates that have not approved, each with its
+/// last response.
 pub fn set_gate(
     spec: &RebalanceSpec,
     status: &mut RebalanceStatus,
@@ -264,7 +266,7 @@ pub fn set_gate(
     conditions::set(&mut status.conditions, Some(generation), now, told);
 }
 
-/// Sets the condition that an undo has taken back what was moved.
+/// Sets the condition that an undo has reverted the moves.
 pub fn set_undone(status: &mut RebalanceStatus, generation: i64, now: Time, (reason, message): (&str, &str)) {
     let told = ConditionUpdate { type_: "Undone", status: "True", reason, message };
     conditions::set(&mut status.conditions, Some(generation), now, told);
@@ -273,7 +275,7 @@ pub fn set_undone(status: &mut RebalanceStatus, generation: i64, now: Time, (rea
     }
 }
 
-/// The condition that the plan was made, or why it was not.
+/// Sets the condition of the plan. `not_made` is the reason why there is none.
 pub fn set_planned(status: &mut RebalanceStatus, generation: i64, now: Time, not_made: Option<(&str, &str)>) {
     let summary = status.summary.unwrap_or_default();
     let selected = counted(summary.selected, "workload");
@@ -285,7 +287,7 @@ pub fn set_planned(status: &mut RebalanceStatus, generation: i64, now: Time, not
     conditions::set(&mut status.conditions, Some(generation), now, told);
 }
 
-/// Sets the condition of the selection. `unknown`: the names in it that nothing has.
+/// Sets the condition of the selection. `unknown` are its unknown names.
 pub fn set_selected(status: &mut RebalanceStatus, generation: i64, now: Time, unknown: &[String]) {
     let selected = status.summary.unwrap_or_default().selected;
     let (is_selected, reason, message) = match (selected, unknown) {

@@ -1,4 +1,4 @@
-//! What one step of a rebalance reads.
+//! The input of one step of a rebalance.
 
 use std::collections::HashMap;
 
@@ -10,22 +10,22 @@ use ballast_k8s::{Key, Time};
 use ballast_scheduler::reservations::{Moment, Room};
 use ballast_watch::View;
 
-/// What a step reads.
+/// The input of a step.
 pub struct StepInput<'a> {
     pub view: &'a View,
     pub fleet: &'a ClusterSet,
-    /// Who holds what the clusters do not have left.
+    /// The capacity that is reserved on the clusters, with its holders.
     pub room: &'a Room,
     pub profile: &'a Profile,
     pub owner: &'a Owner,
     pub rebalance: &'a AnyRebalance,
     pub now: Time,
-    /// The same moment, in milliseconds since 1970.
+    /// The same time in milliseconds since 1970.
     pub now_ms: i64,
     pub storage: &'static dyn BindingStorage,
-    /// The most bindings of this step.
+    /// Maximum number of bindings in this step.
     pub most: usize,
-    /// Bindings whose writes were refused in an earlier attempt at this step, and why.
+    /// Bindings with writes that were refused in an earlier attempt at this step, with the reasons.
     pub refused: &'a HashMap<Key, RefusedWrite>,
 }
 
@@ -35,12 +35,12 @@ impl StepInput<'_> {
     }
 }
 
-/// Why the write of a binding was refused.
+/// The reason why the write of a binding was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedWrite {
     pub message: String,
     /// The reason in the status of the Move, if there is one for this case.
     pub reason: Option<MoveReason>,
-    /// Whether a webhook refused the targets. Other writes of the binding go through.
+    /// Whether a webhook refused the targets. Other writes of the binding succeed.
     pub is_by_others: bool,
 }

@@ -1,11 +1,11 @@
-//! The next targets of a surging move. It reads the counts for `surge_step` from a binding, and
+//! The next targets of a surging move: reads the counts for `surge_step` from a binding, and
 //! returns the result as targets. Pure.
 //!
-//! Replicas that are divided are counted one by one. A workload that runs as a whole on each of its
-//! clusters (Duplicated, or without replicas) goes cluster by cluster: there, a cluster counts as
-//! one, and is ready when the whole of it is.
+//! Divided replicas are counted one by one. A workload that runs as a whole on each of its clusters
+//! (Duplicated, or without replicas) moves cluster by cluster: a cluster counts as one, and is
+//! ready when the whole workload is.
 //!
-//! A step adds no more replicas than the bounds of the rollout leave (`maxMovingReplicas`,
+//! A step adds no more replicas than the bounds of the rollout allow (`maxMovingReplicas`,
 //! `maxIncomingPerCluster`), so that a move that is larger than a bound takes several steps. A
 //! whole that is larger than a bound cannot be split: it is added alone.
 
@@ -21,21 +21,22 @@ use ballast_quota as quota;
 pub enum NextTargets {
     To(Vec<Target>),
     Wait,
-    /// No step is possible, and why.
+    /// No step is possible, with the reason.
     NoRoom(String),
 }
 
-/// What the quotas leave to the binding, in units of `surge_step`. `None`: no quota limits it.
+/// The headroom of the quotas for the binding, in units of `surge_step`. `None`: no quota limits
+/// it.
 pub type QuotaLeft = Option<quota::Headroom>;
 
-/// The replicas of what `surge_step` counts as one: the whole workload, or one replica.
+/// Returns the replicas of one unit of `surge_step`: the whole workload, or one replica.
 pub fn counted_as_one(request: &Request) -> i32 {
     if is_whole(request) { request.replicas } else { 1 }
 }
 
-/// The next targets of a move from `from` to `to`. `room` returns how many more replicas a cluster
-/// can take. Its second argument is the number of replicas of this move that the ledger counts
-/// there already, although they are not assigned.
+/// Returns the next targets of a move from `from` to `to`. `room` returns the number of additional
+/// replicas that fit on a cluster. Its second argument is the number of replicas of this move that
+/// the ledger already counts there, although they are not assigned.
 pub fn next_targets(
     rollout: &Rollout,
     from: &[Share],
@@ -115,8 +116,8 @@ pub fn next_targets(
     }
 }
 
-/// The present targets without the new replicas that are not ready. `None`: there are none such, or
-/// the old replicas do not replace all of them.
+/// Returns the present targets without the new replicas that are not ready. `None`: there are none,
+/// or the old replicas do not replace all of them.
 pub fn rollback_targets(from: &[Share], request: &Request, reports: &[ClusterReport<'_>]) -> Option<Vec<Target>> {
     if is_whole(request) {
         return None;
@@ -139,7 +140,7 @@ fn is_whole(request: &Request) -> bool {
     is_duplicated || request.replicas <= 0 || request.components.len() > 1
 }
 
-/// Whether the whole of a workload is ready on a cluster.
+/// Returns whether the whole workload is ready on a cluster.
 fn is_there(name: &str, request: &Request, reports: &[ClusterReport<'_>]) -> bool {
     let assigned = i64::from(request.replicas);
     matches!(
@@ -183,7 +184,8 @@ mod tests {
         }
     }
 
-    /// The first step of a surging move from one cluster to another that has room for one replica.
+    /// Returns the first step of a surging move between two clusters; the target has capacity for
+    /// one replica.
     fn first_step(request: &Request) -> Vec<(String, i32)> {
         let share = |name: &str| [Share { name: name.to_owned(), replicas: request.replicas }];
         let ready = Some(i64::from(request.replicas));
@@ -199,12 +201,12 @@ mod tests {
     fn replicas_that_are_divided_surge_into_the_room_that_is_there() {
         let step = first_step(&request(Division::Dynamic, 4, 0));
         assert_eq!(step, [("m1".to_owned(), 4), ("m2".to_owned(), 1)]);
-        // One component is a workload as any other.
+        // A single component is a workload like any other.
         assert_eq!(first_step(&request(Division::Aggregated, 4, 1)), step);
     }
 
-    /// Returns the steps of a surging move of four replicas to one cluster, each of which is ready
-    /// before the next step.
+    /// Returns the steps of a surging move of four replicas to one cluster; each is ready before
+    /// the next step.
     fn steps(rollout: &Rollout, division: Division) -> Vec<Vec<i32>> {
         let (from, to) =
             ([Share { name: "m1".to_owned(), replicas: 4 }], [Share { name: "m2".to_owned(), replicas: 4 }]);

@@ -1,56 +1,56 @@
-//! One step of a move that surges: new replicas are ready before old ones go (BD5). Pure.
+//! One step of a surging move: new replicas are ready before old ones are removed (BD5). Pure.
 //!
-//! A step raises the targets that want more, as far as surge and room allow, and lowers those that
-//! want fewer by as many replicas as are ready on the new clusters.
+//! A step raises the targets that need more, as far as surge and capacity allow, and lowers the
+//! targets that need fewer by as many replicas as are ready on the new clusters.
 //!
-//! *Invariants:* a target only ever goes towards what is wanted, so the steps come to an end. No
-//! step lowers the replicas that are assigned and reported ready below the floor; where they are
-//! below it already, no step lowers them further. The sum of the targets never exceeds the wanted
-//! replicas plus the surge, nor what a quota allows, unless it did before.
+//! *Invariants:* a target only moves towards the wanted number, so the steps terminate. No step
+//! lowers the replicas that are assigned and reported ready below the floor; if they are below it
+//! already, no step lowers them further. The sum of the targets never exceeds the wanted replicas
+//! plus the surge, nor the quota, unless it did before.
 //!
-//! Where a quota leaves no room for a surge, old replicas go at the moment at which new ones come,
-//! as many as the floor lets go.
+//! If a quota leaves no headroom for a surge, old replicas are removed in the step that adds new
+//! ones, as many as the floor allows.
 
 /// A cluster of the move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterReplicas {
-    /// Before the move.
+    /// Replicas before the move.
     pub was: i64,
     pub assigned: i64,
     pub wanted: i64,
-    /// The replicas that are ready there, as reported.
+    /// The replicas that are reported as ready.
     pub ready: i64,
-    /// How many more the cluster can take.
+    /// The number of additional replicas that fit on the cluster.
     pub room: i64,
 }
 
-/// What the move may do to the workload, in replicas.
+/// The bounds of the move, in replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SurgeBounds {
-    /// Ready replicas that must stay assigned.
+    /// Minimum number of ready replicas that stay assigned.
     pub floor: i64,
-    /// Replicas above the wanted number at once.
+    /// Maximum number of replicas above the wanted number.
     pub surge: i64,
-    /// Replicas in all that a quota allows. It is no less than what is assigned.
+    /// Maximum total of replicas that a quota allows; at least the assigned number.
     pub most: i64,
-    /// Replicas that may be added now: what the bounds of the rollout leave.
+    /// Maximum number of replicas to add now, according to the bounds of the rollout.
     pub arriving: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SurgeStep {
-    /// The targets are what is wanted.
+    /// The targets have the wanted replicas.
     Arrived,
     /// The next targets, in the order of the clusters.
     To(Vec<i64>),
-    /// Nothing can be done until more replicas are ready.
+    /// No step is possible until more replicas are ready.
     Wait,
-    /// Nothing can be done even when all assigned replicas are ready.
+    /// No step is possible even if all assigned replicas are ready.
     NoRoom,
 }
 
 impl SurgeBounds {
-    /// Whether a quota leaves less than the surge.
+    /// Returns whether a quota allows less than the surge.
     pub fn is_by_quota(&self, clusters: &[ClusterReplicas]) -> bool {
         self.most < clusters.iter().map(|cluster| cluster.wanted).sum::<i64>() + self.surge
     }
@@ -65,12 +65,12 @@ impl ClusterReplicas {
         (self.assigned - self.wanted).max(0)
     }
 
-    /// The new replicas that are assigned and not ready.
+    /// Returns the new replicas that are assigned and not ready.
     pub fn in_flight(&self) -> i64 {
         (self.assigned - self.ready_of(self.assigned).max(self.was)).max(0)
     }
 
-    /// The new replicas that are not ready yet, assigned or not.
+    /// Returns the new replicas that are not ready yet, assigned or not.
     fn to_arrive(self) -> i64 {
         let all = (self.wanted - self.was).max(0);
         all - (self.ready_of(self.assigned) - self.was).clamp(0, all)
@@ -101,21 +101,21 @@ pub fn next_step(clusters: &[ClusterReplicas], bounds: SurgeBounds) -> SurgeStep
     if clusters.iter().any(|cluster| cluster.wanted > cluster.was && !cluster.is_ready()) {
         return SurgeStep::Wait;
     }
-    // What has come is ready, and no more can come. Old replicas go first, as far as the floor
-    // allows and as others can take their places.
+    // All assigned replicas are ready, and no more can be added. Old replicas are removed first, as
+    // far as the floor allows and new ones can replace them.
     let can_rise: i64 = clusters.iter().map(|cluster| cluster.rise().min(cluster.room.max(0))).sum();
     let can_rise = can_rise.min(bounds.arriving);
     let is_risen = clusters.iter().all(|cluster| cluster.rise() == 0);
     lower(clusters, &mut next, bounds, if is_risen { to_fall } else { can_rise });
     if bounds.is_by_quota(clusters) {
-        // What goes leaves room below the quota, which another workload could take between two
-        // steps.
+        // Removed replicas free headroom of the quota, which another workload could take between
+        // two steps.
         raise(clusters, &mut next, bounds);
     }
     if is_other(clusters, &next) {
         return SurgeStep::To(next);
     }
-    // More ready replicas lift what is assigned above the floor.
+    // More ready replicas raise the assigned number above the floor.
     let waits_for_floor = is_risen || can_rise > 0;
     if waits_for_floor && !clusters.iter().all(ClusterReplicas::is_ready) { SurgeStep::Wait } else { SurgeStep::NoRoom }
 }
@@ -124,8 +124,7 @@ fn is_other(clusters: &[ClusterReplicas], next: &[i64]) -> bool {
     clusters.iter().zip(next).any(|(cluster, next)| cluster.assigned != *next)
 }
 
-/// Lowers targets by `count` replicas at most. Those that are not ready go first, as they cost
-/// nothing.
+/// Lowers targets by at most `count` replicas, first the unready ones.
 fn lower(clusters: &[ClusterReplicas], next: &mut [i64], bounds: SurgeBounds, count: i64) {
     let mut count = count.max(0);
     let ready: i64 = clusters.iter().map(|cluster| cluster.ready_of(cluster.assigned)).sum();
@@ -163,12 +162,12 @@ mod tests {
         SurgeBounds { floor, surge, most: i64::MAX, arriving: i64::MAX }
     }
 
-    /// A cluster that had nothing.
+    /// Returns a cluster that had no replicas.
     fn comes(assigned: i64, wanted: i64, ready: i64, room: i64) -> ClusterReplicas {
         ClusterReplicas { was: 0, assigned, wanted, ready, room }
     }
 
-    /// A cluster that had four replicas.
+    /// Returns a cluster that had four replicas.
     fn goes(assigned: i64, wanted: i64, ready: i64) -> ClusterReplicas {
         ClusterReplicas { was: 4, assigned, wanted, ready, room: 0 }
     }
@@ -223,7 +222,7 @@ mod tests {
     fn a_full_cluster_leaves_no_room_and_nothing_is_torn_down_for_it() {
         let bounds = self::bounds(0, 4);
         assert_eq!(next_step(&[comes(0, 4, 0, 0), goes(4, 0, 4)], bounds), SurgeStep::NoRoom);
-        // What is assigned comes, then its counterpart goes.
+        // Assigned replicas arrive, then their counterparts leave.
         assert_eq!(next_step(&[comes(1, 4, 1, 0), goes(4, 0, 4)], bounds), SurgeStep::To(vec![1, 3]));
         assert_eq!(next_step(&[comes(1, 4, 1, 0), goes(3, 0, 3)], bounds), SurgeStep::NoRoom);
     }
@@ -231,7 +230,7 @@ mod tests {
     #[test]
     fn where_too_few_are_ready_nothing_ready_is_taken_away() {
         let bounds = self::bounds(4, 0);
-        // Of four, two are ready: the two that are not may go.
+        // Two of four are ready: the two others may leave.
         assert_eq!(next_step(&[comes(0, 4, 0, 9), goes(4, 0, 2)], bounds), SurgeStep::To(vec![0, 2]));
     }
 
@@ -243,7 +242,8 @@ mod tests {
         values.into_iter().sum()
     }
 
-    /// From anywhere to anywhere of the same size, and how ready and roomy it is.
+    /// Generates moves between arbitrary targets of the same size, with arbitrary readiness and
+    /// capacity.
     fn moves() -> impl Strategy<Value = (Vec<ClusterReplicas>, SurgeBounds)> {
         let cluster = (0..8i64, 0..8i64, 0..8i64, 0..9i64, 0..9i64);
         let left = prop_oneof![Just(i64::MAX), 0..6i64];
@@ -289,10 +289,10 @@ mod tests {
         ) {
             let total = sum(clusters.iter().map(|cluster| cluster.wanted));
             let start = sum(clusters.iter().map(|cluster| cluster.assigned));
-            // A quota that is full at the start and allows what is wanted.
+            // A quota that is full at the start and allows the wanted replicas.
             let most = if bounds.most < i64::MAX { start.max(total) } else { bounds.most };
             let bounds = SurgeBounds { floor: bounds.floor.min(total), most, ..bounds };
-            // Otherwise there is no step that the bounds allow.
+            // Otherwise the bounds allow no step.
             let can_surge = bounds.surge > 0 && most > total;
             prop_assume!(can_surge || bounds.floor < total);
             let mut clusters: Vec<ClusterReplicas> = clusters
@@ -313,7 +313,7 @@ mod tests {
                         prop_assert!(false, "stuck at {clusters:?} {bounds:?}");
                     }
                 }
-                // The agents report late and little by little, and at last.
+                // The agents report late and in parts, but eventually completely.
                 for cluster in &mut clusters {
                     let by = delays.next().unwrap_or(1);
                     let by = if round % 9 == 0 { 99 } else { by };

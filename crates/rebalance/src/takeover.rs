@@ -1,11 +1,11 @@
-//! What an undo takes over from the rebalance that it undoes (RM30). Pure.
+//! The fields that an undo inherits from the undone rebalance (RM30). Pure.
 //!
 //! An undo moves as many replicas as the rebalance did. Without bounds it would move them all at
-//! once, however carefully they were moved before. So it has the rollout and the limits of what it
-//! undoes, field by field, unless it has its own. They are written into the object when it is
-//! created, where everybody can see them.
+//! once, however carefully they were moved before. Therefore it inherits the rollout and the limits
+//! of the undone rebalance, field by field, unless it has its own. They are written into the object
+//! when it is created, where all users can see them.
 //!
-//! Gates are not taken over: what went wrong may be why it is undone, and would hold up the undo.
+//! Gates are not inherited: a failed gate may be the reason for the undo, and would block it.
 
 use serde_json::{Map, Value};
 
@@ -13,8 +13,8 @@ use ballast_api::ballast::v1alpha1::TAKEN_OVER;
 use ballast_k8s::Key;
 use ballast_watch::View;
 
-/// Fills in what the undo in `spec` leaves out. `own` is the key of the undo, of whose kind and
-/// namespace the other one is. If there is no such rebalance, the plan says so.
+/// Fills in the fields that the undo in `spec` omits. `own` is the key of the undo; the other
+/// rebalance has the same kind and namespace. If it does not exist, the plan reports the error.
 pub fn take_over(view: &View, own: &Key, spec: &mut Map<String, Value>) {
     let Some(name) = spec.get("undo").and_then(|undo| undo["name"].as_str()) else { return };
     let other = Key { name: name.into(), ..own.clone() };

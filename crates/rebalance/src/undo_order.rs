@@ -1,8 +1,8 @@
-//! The order between a rebalance, its undo, and other undos of it: one of them is in force at a
-//! time. Pure.
+//! The order between a rebalance, its undo, and other undos of it: one of them is active at a time.
+//! Pure.
 //!
-//! An undo ends the rebalance that it takes back, and is planned when no move of that rebalance is
-//! pending or under way. Of several undos of one rebalance, the earliest comes first.
+//! An undo ends the rebalance that it reverts, and is planned when no move of that rebalance is
+//! pending or in progress. Of several undos of one rebalance, the earliest comes first.
 
 use super::record::{AnyRebalance, Owner};
 use super::status::{self, RolloutState};
@@ -12,22 +12,22 @@ use ballast_api::ballast::v1alpha1::Undo;
 use ballast_k8s::{Key, Object};
 use ballast_watch::View;
 
-/// What an undo does before it is planned.
+/// The next action of an undo before its plan.
 #[derive(Clone, Debug)]
 pub enum UndoTurn {
-    /// It is planned now.
+    /// Plan it now.
     Plan,
-    /// It waits for the rebalance of this key. `aborts`: the rebalance goes on, and has to end
-    /// first.
+    /// Wait for the rebalance of this key. `aborts`: the rebalance is still running, and must be
+    /// aborted first.
     Wait { key: Key, aborts: Option<Arc<Object>>, message: String },
 }
 
-/// The key of the rebalance that an undo takes back.
+/// Returns the key of the rebalance that an undo reverts.
 pub fn undone_key(own: &Key, undo: &Undo) -> Key {
     Key { name: undo.name.as_str().into(), ..own.clone() }
 }
 
-/// Returns what an undo does before it is planned.
+/// Returns the next action of an undo before its plan.
 pub fn turn(view: &View, owner: &Owner, undo: &Undo) -> UndoTurn {
     let key = undone_key(&owner.key, undo);
     let read = |object: &Arc<Object>| {
@@ -62,7 +62,7 @@ pub fn turn(view: &View, owner: &Owner, undo: &Undo) -> UndoTurn {
     }
 }
 
-/// Older rebalances come first, and of those of one second the one with the smaller name.
+/// Returns the sort key: older rebalances come first, and within one second the smaller name.
 fn rank(object: &Object) -> Option<(String, Arc<str>)> {
     let read = AnyRebalance::read(object).ok()?;
     let created = read.metadata.creation_timestamp.map(|at| at.to_string()).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Warnings about names of clusters and regions that no cluster has, with the nearest name (NG4).
+//! Warnings about unknown names of clusters and regions, with the nearest known name (NG4).
 //!
-//! Such a name is not refused: the cluster may come later, as it does when objects are restored
-//! before clusters. Only what a write brings is told, so that a controller that rewrites a policy
-//! hears nothing new.
+//! Such a name is not refused: the cluster may be created later, for example when objects are
+//! restored before clusters. Only names that a write adds are reported, so that a controller that
+//! rewrites a policy gets no warnings again.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -18,16 +18,16 @@ use ballast_k8s::suggestion::Hints;
 use ballast_registry::{AdmissionAttributes, Client, Validator};
 use ballast_watch::View;
 
-/// Warnings of one write. The rest is a number.
+/// Maximum number of warnings for one write. The rest is a number.
 const WARNINGS_MAX: usize = 10;
-/// How deep a placement is looked into. Its lists of names are five levels deep.
+/// Maximum depth of the search in a placement. Its lists of names are five levels deep.
 const DEPTH_MAX: usize = 12;
 
-/// The names that clusters have.
+/// The known names.
 pub(super) struct Known {
     clusters: BTreeSet<String>,
     regions: BTreeSet<String>,
-    /// Those of the clusters that hints may contain.
+    /// The names of clusters that hints may contain.
     shown: BTreeSet<String>,
     shows_regions: bool,
 }
@@ -44,10 +44,10 @@ impl Known {
         Known { clusters: clusters.collect(), regions: regions.collect(), shown: shown.collect(), shows_regions }
     }
 
-    /// Returns a warning about a name that no cluster has. `with_hint`: whether it may name another
+    /// Returns a warning about an unknown cluster. `with_hint`: whether it may name another
     /// cluster.
     pub(super) fn cluster(&self, path: &str, name: &str, with_hint: bool, hints: &mut Hints) -> Option<String> {
-        // `*` stands for all clusters in some fields.
+        // `*` represents all clusters in some fields.
         let is_known = self.clusters.contains(name) || name == "*";
         let what = format!("{path}: no cluster is named {name:?}");
         let known = || self.shown.iter().filter(|_| with_hint).map(String::as_str);
@@ -61,7 +61,7 @@ impl Known {
     }
 }
 
-/// Warnings about the clusters and regions that a placement names, and that `old` does not name.
+/// Returns warnings about unknown clusters and regions in a placement that are not in `old`.
 pub fn in_placement(view: &View, placement: &Value, old: Option<&Value>, nameable: &Nameable) -> Vec<String> {
     let mut named = Vec::new();
     find(placement, "spec.placement", 0, &mut named);
@@ -147,7 +147,7 @@ pub(super) fn shortened(mut warnings: Vec<String>, what: &str) -> Vec<String> {
     warnings
 }
 
-/// Warns of policies, and of bindings that no policy manages.
+/// Warns about policies, and about bindings that no policy manages.
 pub struct PlacementNames {
     client: Client,
     may_list: MayList,
@@ -168,7 +168,7 @@ impl Validator for PlacementNames {
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
         let labels = object.get("metadata").and_then(|meta| meta.get("labels")).and_then(Value::as_object);
-        // What a policy brings to its bindings was told when the policy was written.
+        // The names of a policy were reported when the policy was written.
         if labels
             .is_some_and(|labels| labels.keys().any(|key| key.ends_with("propagationpolicy.karmada.io/permanent-id")))
             && attributes.row.kind.ends_with("Binding")
@@ -177,7 +177,7 @@ impl Validator for PlacementNames {
         }
         if let Some(placement) = placement_of(object) {
             let (view, old) = (self.client.view(), old.and_then(placement_of));
-            // Most placements name no unknown cluster, and need no authorization.
+            // Most placements contain no unknown cluster, and need no authorization.
             if in_placement(&view, placement, old, &Nameable::nothing()).is_empty() {
                 return Ok(());
             }

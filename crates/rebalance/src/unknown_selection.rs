@@ -1,9 +1,9 @@
-//! Warnings about names in a selection that nothing has: namespaces, kinds, names, policies,
-//! clusters, and the rebalance that an undo names. Each has the nearest known name.
+//! Warnings about unknown names in a selection: namespaces, kinds, names, policies, clusters, and
+//! the rebalance that an undo names. Each contains the nearest known name.
 //!
-//! Such a selection is not refused, because the workloads may come later. Names of a namespaced
-//! object are compared with those of its own namespace alone, so no hint names what its author may
-//! not see. Pure.
+//! Such a selection is not refused, because the workloads may be created later. Names of a
+//! namespaced object are compared only with those of its own namespace, so that no hint reveals
+//! names that its author may not see. Pure.
 
 use std::cell::{Cell, LazyCell};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -19,8 +19,7 @@ use ballast_k8s::suggestion::{Hints, with_suggestion};
 use ballast_k8s::{Key, Object};
 use ballast_watch::View;
 
-/// The kinds that are usually propagated. A selection of one that nobody has propagated yet is no
-/// typing error.
+/// The kinds that are usually propagated. Selecting one that has no binding yet is no typing error.
 const USUAL_KINDS: [&str; 13] = [
     "ConfigMap",
     "CronJob",
@@ -36,28 +35,29 @@ const USUAL_KINDS: [&str; 13] = [
     "ServiceAccount",
     "StatefulSet",
 ];
-/// Names that an unknown name is compared with.
+/// Maximum number of names that an unknown name is compared with.
 const NAMES_COMPARED_MAX: usize = 10_000;
-/// Unknown workloads for which near names are collected. Each takes a look at each binding.
+/// Maximum number of unknown workloads for which near names are collected. Each requires a check of
+/// each binding.
 const HINTED_MAX: usize = 20;
 
-/// A selection whose names are looked up.
+/// A selection with names to check.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedSelection<'a> {
-    /// The path of the specification: `spec`.
+    /// The field path of the specification: `spec`.
     pub at: &'a str,
     pub select: &'a [SelectEntry],
     pub exclude: &'a [SelectEntry],
     /// The namespace of a namespaced object.
     pub scope: Option<&'a str>,
-    /// Whether clusters are looked up, too. A review refuses unknown ones.
+    /// Whether clusters are checked, too. A review refuses unknown ones.
     pub with_clusters: bool,
-    /// The kinds whose names hints may contain.
+    /// The kinds of which hints may contain names.
     pub nameable: &'a Nameable,
 }
 
 impl NamedSelection<'_> {
-    /// Returns whether bindings have to be read to know whether a name is known.
+    /// Returns whether bindings have to be read to check the names.
     pub fn needs_walk(&self, view: &View) -> bool {
         self.entries().any(|(_, _, entry)| self.question(view, String::new(), entry).is_some())
     }
@@ -67,7 +67,7 @@ impl NamedSelection<'_> {
         let mut warnings = Vec::new();
         let mut hints = Hints::default();
         if let Some(scope) = self.scope.filter(|scope| !has_workloads(view, scope)) {
-            // Before the first binding, no namespace is a slip.
+            // Before the first binding, no namespace is a mistake.
             if view.list(BINDINGS[0], None).next().is_some() {
                 warnings.push(format!("metadata.namespace: no binding is in namespace {scope:?}"));
             }
@@ -76,7 +76,7 @@ impl NamedSelection<'_> {
         let names_clusters = |entry: &SelectEntry| !entry.placed_on.is_empty() || !entry.not_placed_on.is_empty();
         let is_named = self.with_clusters && self.entries().any(|(_, _, entry)| names_clusters(entry));
         let known = is_named.then(|| Known::of(view, self.nameable));
-        // Reading them takes a look at each binding, which is one for all entries.
+        // Reading them walks all bindings, once for all entries.
         let all_namespaces = LazyCell::new(|| namespaces(view));
         let mut questions = Vec::new();
         for (list, index, entry) in self.entries() {
@@ -138,8 +138,8 @@ impl NamedSelection<'_> {
         Some(hints.with_suggestion(what, name, near.map(|object| &*object.key.name)))
     }
 
-    /// Returns what has to be looked up among the bindings. `None`: the key of a binding shows that
-    /// there is one, or the entry names no workload.
+    /// Returns the query for bindings that an entry requires. `None`: the key of a binding shows
+    /// that there is one, or the entry names no workload.
     fn question<'e>(&'e self, view: &View, path: String, entry: &'e SelectEntry) -> Option<Question<'e>> {
         let SelectEntry { api_version, kind, name, namespace, .. } = entry;
         let namespace = namespace.as_deref().or(self.scope);
@@ -189,7 +189,7 @@ struct Question<'e> {
     namespace: Option<&'e str>,
     /// Whether there is a workload of the kind.
     has_kind: bool,
-    /// Names that may have been meant: kinds, or workloads of the kind.
+    /// Candidates for a hint: kinds, or workloads of the kind.
     near: BTreeSet<String>,
 }
 
@@ -207,20 +207,20 @@ impl Question<'_> {
         self.namespace.is_none_or(|namespace| workload.namespace.as_deref() == Some(namespace))
     }
 
-    /// The workloads that the entry names.
+    /// Returns the pattern of the workloads that the entry names.
     fn pattern(&self) -> Pattern<'_> {
         let SelectEntry { api_version, kind, name, .. } = self.entry;
         let (kind, name, api_version) = (kind.as_deref(), name.as_deref(), api_version.as_deref());
         Pattern { namespace: self.namespace, kind, name, api_version }
     }
 
-    /// Collects names that may have been meant.
+    /// Collects candidates for a hint.
     fn observe(&mut self, workload: &ObjectReference) {
         if !self.is_in_scope(workload) {
             return;
         }
         let is_of_kind = self.entry.kind.as_deref().is_none_or(|kind| kind == workload.kind);
-        // Until there is one of the kind, the kind may be misspelt.
+        // As long as no workload has the kind, the kind may be misspelt.
         let near = if self.has_kind { is_of_kind.then_some(&workload.name) } else { Some(&workload.kind) };
         if let Some(near) = near.filter(|near| self.near.len() < NAMES_COMPARED_MAX && !self.near.contains(*near)) {
             self.near.insert(near.clone());
@@ -252,7 +252,7 @@ impl Question<'_> {
     }
 }
 
-/// Workloads with these properties. `None`: any.
+/// A pattern of workloads. `None`: any value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Pattern<'a> {
     namespace: Option<&'a str>,
@@ -261,7 +261,7 @@ struct Pattern<'a> {
     api_version: Option<&'a str>,
 }
 
-/// Which properties a pattern has.
+/// The properties that a pattern has.
 type Mask = [bool; 4];
 
 impl<'a> Pattern<'a> {
@@ -273,7 +273,7 @@ impl<'a> Pattern<'a> {
         [self.namespace, self.kind, self.name, self.api_version].map(|it| it.is_some())
     }
 
-    /// The pattern that has the properties of a workload which the mask has.
+    /// Returns the pattern with the properties of a workload that are in the mask.
     fn masked(workload: &'a ObjectReference, [namespace, kind, name, api_version]: Mask) -> Pattern<'a> {
         Pattern {
             namespace: workload.namespace.as_deref().filter(|_| namespace),
@@ -284,8 +284,8 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Removes the questions that a binding meets, and finds out which kinds there are. Each binding is
-/// looked up once for each combination of properties, whatever the number of questions.
+/// Removes the queries that a binding matches, and records which kinds exist. Each binding is
+/// looked up once for each combination of properties, independent of the number of queries.
 fn retain_unmet(view: &View, questions: &mut Vec<Question<'_>>) {
     let patterns = questions.iter().flat_map(|question| [question.pattern(), question.pattern().of_kind()]);
     let met: HashMap<Pattern<'_>, Cell<bool>> = patterns.map(|pattern| (pattern, Cell::new(false))).collect();
@@ -314,7 +314,7 @@ fn retain_unmet(view: &View, questions: &mut Vec<Question<'_>>) {
     });
 }
 
-/// Collects names that may have been meant.
+/// Collects candidates for hints.
 fn find_near(view: &View, questions: &mut [Question<'_>]) {
     if questions.is_empty() {
         return;
@@ -324,7 +324,7 @@ fn find_near(view: &View, questions: &mut [Question<'_>]) {
     }
 }
 
-/// The bindings that the questions are about.
+/// Returns the bindings in the scope of the queries.
 fn bindings_of<'v>(view: &'v View, questions: &[Question<'v>]) -> Box<dyn Iterator<Item = &'v Arc<Object>> + 'v> {
     let namespaces: Option<BTreeSet<&'v str>> = questions.iter().map(|question| question.namespace).collect();
     match namespaces {
@@ -347,7 +347,7 @@ fn placement_kinds(kind: &str) -> Option<&'static PlacementKinds> {
     SCOPES.into_iter().find(|kinds| kinds.kind == kind)
 }
 
-/// Whether a namespace has bindings, or placements of the Fleet family.
+/// Returns whether a namespace has bindings, or placements of the KubeFleet family.
 fn has_workloads(view: &View, namespace: &str) -> bool {
     let placements = SCOPES.into_iter().map(|kinds| kinds.placements);
     let kinds = [BINDINGS[0]].into_iter().chain(placements);
@@ -355,7 +355,7 @@ fn has_workloads(view: &View, namespace: &str) -> bool {
     objects.next().is_some()
 }
 
-/// The namespaces with bindings, by name.
+/// Returns the namespaces with bindings, by name.
 fn namespaces(view: &View) -> Vec<&str> {
     let mut names: Vec<&str> = view.list(BINDINGS[0], None).map(|object| &*object.key.namespace).collect();
     // Objects are in key order.

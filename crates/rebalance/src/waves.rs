@@ -1,13 +1,13 @@
-//! Which moves begin now, under the bounds of the rollout. Pure.
+//! The moves that begin now, under the bounds of the rollout. Pure.
 //!
 //! Moves are considered in their order. A move that waits for a bound blocks the moves behind it
 //! that need the same bound, so small moves cannot starve a large one. A full cluster blocks only
-//! the moves that go there.
+//! the moves to this cluster.
 //!
 //! A move that is larger than a bound by itself would never begin. It begins alone: when no other
-//! replicas count against that bound. Under SurgeFirst it then goes in steps within the bound
-//! (`surge`), and all that has still to arrive counts, so that no other move passes it. Where it
-//! cannot be split, its Move names the bound (`RolloutBounds::exceeded`).
+//! replicas count against that bound. Under SurgeFirst it then proceeds in steps within the bound
+//! (`surge`), and all replicas that have not arrived count, so that no other move overtakes it. If
+//! it cannot be split, its Move names the bound (`RolloutBounds::exceeded`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct RolloutBounds {
     pub incoming_per_cluster: Option<i64>,
 }
 
-/// Replicas on their way: assigned, and not reported as ready yet.
+/// Arriving replicas: assigned, and not reported as ready yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals(pub BTreeMap<Arc<str>, i64>);
 
@@ -34,7 +34,7 @@ pub enum WaveDecision {
     WaitAll,
 }
 
-/// The moves that have begun, and those that may.
+/// The moves that have begun, against the bounds.
 #[derive(Clone, Debug, Default)]
 pub struct Waves {
     bounds: RolloutBounds,
@@ -47,8 +47,8 @@ pub struct Waves {
 }
 
 impl RolloutBounds {
-    /// The bound that replicas which arrive in one step exceed, in a sentence. `why`: why the move
-    /// is not split.
+    /// Returns a message about the bound that the replicas of one step exceed. `why` is the reason
+    /// why the move is not split.
     pub fn exceeded(&self, arrivals: &Arrivals, why: &str) -> Option<String> {
         let told = |name: &str, most: i64, what: String| {
             format!("larger than {name}, {most}: {what} at once, because {why}; it begins alone")
@@ -70,7 +70,7 @@ impl Arrivals {
         self.0.values().sum()
     }
 
-    /// What `to` has more than `from`, by cluster.
+    /// Returns the excess of `to` over `from`, by cluster.
     pub fn between<'a>(
         from: impl IntoIterator<Item = (&'a str, i64)>,
         to: impl IntoIterator<Item = (&'a Arc<str>, i64)>,
@@ -88,7 +88,7 @@ impl Waves {
         Waves { bounds, ..Waves::default() }
     }
 
-    /// Counts a move that has begun, with what of it has not arrived.
+    /// Counts a move that has begun, with its replicas that have not arrived.
     pub fn count(&mut self, arrivals: &Arrivals) {
         self.moving += 1;
         self.replicas += arrivals.total();
@@ -97,7 +97,7 @@ impl Waves {
         }
     }
 
-    /// Whether a move may begin, as far as that can be said without its arrivals.
+    /// Returns whether a move may begin, as far as known without its arrivals.
     pub fn is_open(&self) -> bool {
         !self.is_closed && self.bounds.concurrent.is_none_or(|most| self.moving < most.max(1))
     }
@@ -128,9 +128,10 @@ impl Waves {
     }
 }
 
-/// When the next wave may begin: now (`None`), or at a time. `ended` is when the last move of the
-/// wave before ended. Both are milliseconds since 1970: in whole seconds, a pause could be shorter
-/// than asked (SG11). With an interval, a wave ends before the next one begins.
+/// Returns the time at which the next wave may begin, or `None` for now. `ended` is the end of the
+/// last move of the previous wave. All times are milliseconds since 1970: in whole seconds, a pause
+/// could be shorter than specified (SG11). With an interval, a wave ends before the next one
+/// begins.
 pub fn pause_until(interval_seconds: i64, ended: Option<i64>, now: i64) -> Option<i64> {
     let interval = interval_seconds.max(0).saturating_mul(1_000);
     let begins = ended?.saturating_add(interval);

@@ -1,14 +1,15 @@
-//! Where an undo brings a binding (RM40). Pure.
+//! The targets of a binding after an undo (RM40). Pure.
 //!
-//! An undo of everything brings it to where it was found. An undo that names clusters brings back
-//! only what was taken off these clusters: as many replicas leave the clusters that have got them.
+//! An undo of everything restores the previous targets. An undo that names clusters restores only
+//! the replicas that were removed from these clusters: the same number leaves the clusters that
+//! gained replicas.
 
 use std::collections::BTreeMap;
 
 use ballast_api::ballast::v1alpha1::{Share, Undo};
 
-/// Where a binding goes that was on `from` and is on `present`. `None`: nothing of it was on the
-/// clusters that the undo names.
+/// Returns the targets of a binding that was on `from` and is on `present`, or `None` if it was not
+/// on the clusters that the undo names.
 pub fn way_back(undo: &Undo, from: Vec<Share>, present: &[Share]) -> Option<Vec<Share>> {
     let is_named = |share: &Share| undo.clusters.contains(&share.name);
     if undo.clusters.is_empty() {
@@ -25,7 +26,7 @@ pub fn way_back(undo: &Undo, from: Vec<Share>, present: &[Share]) -> Option<Vec<
         back += i64::from((share.replicas - *there).max(0));
         *there = share.replicas.max(*there);
     }
-    // Those that have got most give first. None gives what it had before.
+    // The clusters that gained most give first, and none gives its previous replicas.
     let got = |(name, replicas): (&&str, &i32)| (replicas - was.get(name).unwrap_or(&0), (*name).to_owned());
     let mut givers: Vec<(i32, String)> = to.iter().map(got).filter(|(more, _)| *more > 0).collect();
     givers.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));

@@ -1,7 +1,7 @@
-//! What becomes of a move, from what was observed. Pure.
+//! Decides moves from observations. Pure.
 //!
-//! `decide` is about a move under way, and `first_step` about one that starts. Both return what is
-//! to be done; `StepRun` applies it.
+//! `decide` handles a move in progress, and `first_step` one that starts. Both return an action,
+//! which `StepRun` applies.
 
 use super::ObservedBinding;
 use super::observation::{pairs, why_superseded};
@@ -15,7 +15,7 @@ use ballast_k8s::Time;
 use ballast_scheduler::move_annotation::{Disturbance, MoveAnnotation};
 use ballast_scheduler::planning::shares;
 
-/// A move under way and its binding.
+/// A move in progress and its binding.
 pub struct ObservedMove<'m> {
     pub active: &'m ActiveMove,
     pub binding: ObservedBinding<'m>,
@@ -27,13 +27,13 @@ pub struct ObservedMove<'m> {
 }
 
 impl ObservedMove<'_> {
-    /// Whether the rebalance still decides the targets of the binding.
+    /// Returns whether the rebalance still decides the targets of the binding.
     pub fn goes_on(&self) -> bool {
         self.is_released || (self.is_marked && self.disturbance.is_none())
     }
 }
 
-/// When a move counts as settled, and when as failed.
+/// The conditions under which a move has settled or failed.
 #[derive(Clone, Copy)]
 pub struct SettleRules {
     pub level: SettleLevel,
@@ -42,22 +42,22 @@ pub struct SettleRules {
 }
 
 pub enum MoveDecision {
-    /// Nothing is written, because replicas are still on their way.
+    /// Nothing is written, because replicas are still arriving.
     Wait,
     /// These are the next targets of a surge.
     Advance(Vec<Target>),
     End(MoveEnd, BindingEdit),
 }
 
-/// What the end of a move changes in its binding.
+/// The change of the binding at the end of a move.
 pub enum BindingEdit {
     Keep,
     RemoveMark,
-    /// The targets become these, and the mark is removed.
+    /// The targets become these, and the move annotation is removed.
     RollBack(Vec<Target>),
 }
 
-/// Decides about a move under way. `next_targets` is called if the move has not reached its last
+/// Decides a move in progress. `next_targets` is called if the move has not reached its last
 /// targets.
 pub fn decide(
     observed: &ObservedMove<'_>,
@@ -67,7 +67,8 @@ pub fn decide(
 ) -> MoveDecision {
     let ObservedMove { active, binding: ObservedBinding { request, .. }, .. } = observed;
     if !observed.goes_on() {
-        // No mark: another pass has decided already. A mark: the scheduler is about to decide.
+        // Without a move annotation, another pass has decided already. Otherwise the scheduler is
+        // about to decide.
         let (reason, message) = why_superseded(observed.disturbance.clone(), request, active);
         let edit = if observed.is_marked { BindingEdit::RemoveMark } else { BindingEdit::Keep };
         return MoveDecision::End(MoveEnd::of(MovePhase::Superseded, reason, message), edit);
@@ -91,7 +92,7 @@ pub fn decide(
     }
 }
 
-/// Before its deadline a move waits. After it, the move fails.
+/// Waits before the deadline of the move, and fails it afterwards.
 fn wait_or_fail(
     observed: &ObservedMove<'_>,
     rules: SettleRules,
@@ -104,8 +105,8 @@ fn wait_or_fail(
         return MoveDecision::Wait;
     }
     let message = format!("not settled within {} seconds: {what}", rules.timeout_seconds);
-    // New replicas that never became ready are removed where old ones still stand in for them. No
-    // ready replica is removed.
+    // New replicas that never became ready are removed if old ones still replace them. No ready
+    // replica is removed.
     let edit = match surge::rollback_targets(&active.from, binding.request, reports) {
         Some(targets) => BindingEdit::RollBack(targets),
         None => BindingEdit::RemoveMark,
@@ -116,15 +117,16 @@ fn wait_or_fail(
 /// The first targets of a move.
 pub struct FirstStep {
     pub targets: Vec<Target>,
-    /// The move has settled with them. The value says whether clusters reported it.
+    /// The move has settled with them. The value is whether clusters reported it.
     pub settled: Option<bool>,
 }
 
-/// Decides how a move to `to` starts. `surge`: the first targets of a surge, if the move surges.
+/// Decides the start of a move to `to`. `surge` are the first targets of a surge, if the move
+/// surges.
 ///
 /// # Errors
 ///
-/// The move cannot start, and ends like this.
+/// The move cannot start; the error is its end.
 pub fn first_step(
     to: &[Target],
     present: &[Target],
@@ -147,7 +149,7 @@ pub fn first_step(
     Ok(FirstStep { targets, settled })
 }
 
-/// The replicas of each target.
+/// Returns the replicas of each target.
 pub fn replicas_of(targets: &[Target]) -> impl Iterator<Item = (&str, i64)> {
     targets.iter().map(|target| (&*target.name, i64::from(target.replicas)))
 }

@@ -1,4 +1,4 @@
-//! Moves that were deleted by a client: the rebalance goes on without them, and counts them.
+//! Moves that a client deleted: the rebalance continues without them, and counts them.
 
 use super::{PendingEvent, StepRun};
 use ballast_api::ballast::v1alpha1::MovePhase;
@@ -7,9 +7,9 @@ use ballast_k8s::Edit;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 
 impl StepRun<'_> {
-    /// Compares the summary with the Moves that are there, once for each time that they are read.
-    /// What had not begun never will, and counts as unchanged. What was under way is let go, and
-    /// counts as superseded: the usual pass decides.
+    /// Compares the summary with the existing Moves, once after each load. A deleted pending move
+    /// counts as unchanged. A deleted move in progress releases its binding to the scheduler, and
+    /// counts as superseded.
     pub fn count_deleted_moves(&mut self) {
         if self.run.is_complete {
             return;
@@ -37,7 +37,8 @@ impl StepRun<'_> {
         self.effects.events.push(PendingEvent { about, is_warning: true, reason: "MovesDeleted", message });
     }
 
-    /// Takes the marks off the bindings whose Moves are gone. Returns whether all are off.
+    /// Removes the move annotation from bindings with deleted Moves. Returns whether all are
+    /// removed.
     fn let_go(&mut self) -> bool {
         let scope = self.input.owner.scope();
         let kinds = if scope.is_some() { &BINDINGS[..1] } else { &BINDINGS[..] };

@@ -1,9 +1,9 @@
-//! The end of a drain: it plans workloads that came to its clusters after the plan, and ends when
+//! The end of a drain: plans workloads that arrived on its clusters after the plan, and ends when
 //! the clusters are empty, or when each workload that stays has a failed Move with the reason.
 //!
-//! The clusters are examined whenever no move is pending or under way. So a drain that waited for
-//! its approval, and one whose workloads were scaled meanwhile, finds what the plan did not know.
-//! The number of such rounds is bounded ([`DRAIN_ROUNDS_MAX`]).
+//! The clusters are examined whenever no move is pending or in progress. This covers workloads that
+//! arrived while the drain waited for its approval, or that were scaled meanwhile. The number of
+//! such rounds is bounded ([`DRAIN_ROUNDS_MAX`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,18 +17,18 @@ use ballast_k8s::Key;
 use ballast_scheduler::cause::counted;
 use ballast_scheduler::planning::{self, ParsedBinding, PlanningSnapshot};
 
-/// Workloads that one round plans, at most.
+/// Maximum number of workloads that one round plans.
 const ARRIVALS_PER_ROUND_MAX: usize = 2_000;
 
-/// How often all bindings are examined while a drain waits for workloads that leave.
+/// Interval at which all bindings are examined while a drain waits for workloads that leave.
 const EXAMINED_EVERY_MS: i64 = 1_000;
 
-/// What is on the clusters of a drain and has no Move that says why it stays.
+/// The workloads on the clusters of a drain without a Move that contains the reason.
 #[derive(Default)]
 struct Left {
     /// Workloads to plan.
     arrived: Vec<ParsedBinding>,
-    /// Workloads that leave without a move, or are about to be decided by the scheduler.
+    /// Workloads that leave without a move, or that the scheduler is about to decide.
     leaving: Vec<(ParsedBinding, (MoveReason, String))>,
     /// The bindings with a Move of this drain.
     known: HashSet<Key>,
@@ -39,7 +39,7 @@ impl StepRun<'_> {
         self.input.rebalance.spec.drain.as_ref()
     }
 
-    /// Notes which clusters were opened after the drain had closed them.
+    /// Records the clusters that were opened after the drain had closed them.
     pub fn look_at_cordon(&mut self) {
         let Some(drain) = &self.input.rebalance.spec.drain else { return };
         let Some(status) = self.effects.status.drain.as_mut().filter(|status| status.closed) else { return };
@@ -50,7 +50,7 @@ impl StepRun<'_> {
         }
     }
 
-    /// Plans what came to the clusters of a drain after its plan, or ends the drain.
+    /// Plans workloads that arrived on the clusters of a drain after its plan, or ends the drain.
     pub fn finish_drain(&mut self, present: &PlanningSnapshot) {
         let is_done = self.run.pending.is_empty() && self.run.moving.is_empty() && !self.has_more;
         let awaits_gates = self.wave().is_some_and(|wave| !wave.passed);
@@ -103,7 +103,7 @@ impl StepRun<'_> {
         self.has_more |= is_cut;
     }
 
-    /// The Moves of workloads that came to the clusters, each to move or failed.
+    /// Returns the Moves of workloads that arrived on the clusters, pending or failed.
     fn plan_arrivals(
         &self,
         present: &PlanningSnapshot,
@@ -121,8 +121,8 @@ impl StepRun<'_> {
         moves
     }
 
-    /// Until when the drain waits for workloads that leave, in milliseconds since 1970. `None`: it
-    /// waits for none.
+    /// Returns the time until which the drain waits for workloads that leave, in milliseconds since
+    /// 1970, or `None` if there are none.
     fn waits_until(&mut self, waits: bool) -> Option<i64> {
         let now = self.input.now;
         let status = self.effects.status.drain.get_or_insert_default();
@@ -130,14 +130,14 @@ impl StepRun<'_> {
             status.waiting_since = None;
             return None;
         }
-        // Where the clock was set back, the time counts from now.
+        // If the clock was set back, the time counts from now.
         let since = status.waiting_since.map_or(now, |since| since.min(now));
         status.waiting_since = Some(since);
         let most = self.input.rebalance.spec.rollout.settle.timeout_seconds;
         Some(since.plus_seconds(most).seconds().saturating_mul(1_000))
     }
 
-    /// What is left on the clusters of the drain.
+    /// Returns the workloads that are left on the clusters of the drain.
     fn left(&self) -> Left {
         let mut left = Left::default();
         let Some(drain) = self.drain() else { return left };
@@ -170,7 +170,7 @@ impl StepRun<'_> {
         left
     }
 
-    /// Adds Moves to those of the plan. `known`: the bindings that have one.
+    /// Adds Moves to the plan. `known` are the bindings that already have one.
     fn add_moves(&mut self, moves: Vec<(Key, MoveSpec, MoveStatus)>, known: &HashSet<Key>) {
         let (input, count) = (self.input, moves.len() as i64);
         let mut refused = 0;

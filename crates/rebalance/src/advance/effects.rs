@@ -1,5 +1,5 @@
-//! What a step changes: edits of bindings and Moves, the status, and events. This is the one place
-//! that turns decisions into writes.
+//! The effects of a step: edits of bindings and Moves, the status, and events. Only this module
+//! turns decisions into writes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use ballast_k8s::{Edit, GroupResource, Key, Object};
 use ballast_registry::Change;
 use ballast_worker::events::ObjectReference;
 
-/// An event, about a binding and its workload.
+/// An event about a binding and its workload.
 pub struct PendingEvent {
     pub about: Vec<ObjectReference>,
     pub is_warning: bool,
@@ -24,13 +24,13 @@ pub struct PendingEvent {
     pub message: String,
 }
 
-/// What the worker writes after a step.
+/// The writes after a step.
 pub struct StepWrites {
     pub status: RebalanceStatus,
-    /// They are written together or not at all.
+    /// Written together or not at all.
     pub changes: Vec<(GroupResource, Change)>,
-    /// Writes of bindings that are stored upstream, each by itself. They are made once `changes`,
-    /// which has their intents, is written.
+    /// Separate writes of bindings that are stored upstream. They follow once `changes`, which
+    /// contains their intents, is written.
     pub upstream_changes: Vec<(GroupResource, Change)>,
     pub events: Vec<PendingEvent>,
     /// The phases of the moves that ended.
@@ -83,7 +83,7 @@ impl<'a> StepEffects<'a> {
         self.changes.push((resource, Change::Create(object)));
     }
 
-    /// Whether the step changes no binding and no Move.
+    /// Returns whether the step changes no binding and no Move.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.upstream_changes.is_empty()
     }
@@ -135,7 +135,7 @@ impl<'a> StepEffects<'a> {
         self.ended.push(phase);
     }
 
-    /// Counts replicas that go from these clusters to those.
+    /// Counts replicas that move from these clusters to those.
     pub fn recount(&mut self, from: &[Share], to: &[Share]) {
         for (shares, sign) in [(from, -1), (to, 1)] {
             for share in shares {
@@ -164,14 +164,14 @@ impl<'a> StepEffects<'a> {
         if let Some((_, Change::Edit { edits: known, .. })) = known {
             return known.extend(edits);
         }
-        // A Move that was deleted is not changed. The rest of the step stands.
+        // A deleted Move is not changed. The rest of the step stands.
         if let Some(object) = self.input.view.get(key) {
             self.move_changes.insert(key.clone(), self.changes.len());
             self.changes.push((key.resource, Change::Edit { base: Arc::clone(object), edits }));
         }
     }
 
-    /// Changes what the plan of a Move got wrong.
+    /// Corrects the planned fields of a Move.
     pub fn correct_plan(&mut self, pending: &PendingMove, from: &[Share], to: &[Share], replicas: i64) {
         let Some(known) = self.input.view.get(&pending.key).and_then(|object| record::AnyMove::read(object)) else {
             return;
@@ -197,7 +197,7 @@ impl<'a> StepEffects<'a> {
         let read = self.input.view.get(key).and_then(|object| record::AnyMove::read(object));
         let annotations = read.map(|read| read.metadata.annotations).unwrap_or_default();
         if annotations.contains_key(INTENT) {
-            // No empty map stays behind, as after an update of the whole object.
+            // Removes the map if it becomes empty, as an update of the whole object would.
             let is_last = annotations.len() == 1;
             let member: &'static [&'static str] =
                 if is_last { &["metadata", "annotations"] } else { &["metadata", "annotations", INTENT] };

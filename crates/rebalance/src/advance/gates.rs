@@ -1,5 +1,5 @@
-//! The gates of a wave in a step: they are asked when all of the wave has settled, and the next
-//! wave begins when all have said yes (SG13, SG14, SG19).
+//! The gates of a wave in a step: they are queried when the whole wave has settled, and the next
+//! wave begins when all have approved (SG13, SG14, SG19).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::status;
 use ballast_api::ballast::v1alpha1::{CREATED_BY, FailedGate, Gate, OnFailure, UNDOES_LABEL, WaveStatus};
 use ballast_k8s::Key;
 
-/// The longest name of a rebalance.
+/// Maximum length of the name of a rebalance.
 const NAME_BYTES_MAX: usize = 63;
 
 impl StepRun<'_> {
@@ -27,7 +27,7 @@ impl StepRun<'_> {
         self.effects.status.wave.as_ref().filter(|_| !self.gates().is_empty())
     }
 
-    /// Counts a move that begins into its wave. Returns the number of the wave, if there are gates.
+    /// Counts a starting move into its wave. Returns the number of the wave, if there are gates.
     pub(super) fn count_into_wave(&mut self) -> Option<i64> {
         if self.gates().is_empty() {
             return None;
@@ -40,14 +40,14 @@ impl StepRun<'_> {
         Some(wave.number)
     }
 
-    /// Whether further moves belong to the wave that has begun.
+    /// Returns whether further moves belong to the current wave.
     pub(super) fn is_amid_wave(&self) -> bool {
         let most = self.input.rebalance.spec.rollout.concurrency(self.to_move()).unwrap_or(i64::MAX);
         let is_open = |wave: &WaveStatus| !wave.passed && wave.asked_since.is_none() && wave.begun < most;
         !self.run.pending.is_empty() && self.wave().is_some_and(is_open)
     }
 
-    /// Moves of the wave under way that are over.
+    /// Returns the number of moves of the current wave that have ended.
     pub(super) fn settled_of_wave(&self) -> i64 {
         let under_way = i64::try_from(self.run.moving.len()).unwrap_or(i64::MAX);
         self.wave().filter(|wave| !wave.passed).map_or(0, |wave| (wave.begun - under_way).max(0))
@@ -57,15 +57,15 @@ impl StepRun<'_> {
         self.effects.status.summary.unwrap_or_default().to_move
     }
 
-    /// Whether all of the wave has settled, and its gates have not said yes.
+    /// Returns whether the whole wave has settled, and its gates have not approved.
     fn awaits_gates(&self) -> bool {
         let is_over = self.run.moving.is_empty() && !self.is_amid_wave();
         is_over && self.wave().is_some_and(|wave| !wave.passed && wave.failed.is_none())
     }
 
-    /// A user who pauses makes the gates be asked anew, also those that have failed with Pause.
-    /// `generation`: that of the rebalance. A pause that came and went between two steps shows in
-    /// it.
+    /// Resets the gates after a pause by a user, including gates that failed with Pause.
+    /// `generation` is that of the rebalance, which reveals a pause that was set and removed
+    /// between two steps.
     pub fn look_at_pause(&mut self, generation: i64) {
         let paused = self.input.rebalance.spec.paused;
         let Some(wave) = &mut self.effects.status.wave else { return };
@@ -78,7 +78,7 @@ impl StepRun<'_> {
         }
     }
 
-    /// Sees whether the rebalance is over that takes back what was moved.
+    /// Checks whether the undo of this rebalance has finished.
     pub fn look_at_undo(&mut self) {
         let Some(wave) = &mut self.effects.status.wave else { return };
         let Some(name) = wave.undone_by.as_deref().filter(|_| !wave.undone) else { return };
@@ -87,14 +87,13 @@ impl StepRun<'_> {
         wave.undone = other.is_none_or(|other| other.status.is_finished());
     }
 
-    /// Notes what gates have answered.
+    /// Records the responses of gates.
     pub fn note_answers(&mut self, answers: &GateAnswers) {
         let input = self.input;
         self.run.gates.note(&input.rebalance.spec.rollout.gates, answers, input.now_ms);
     }
 
-    /// Whether moves may begin as far as the gates are concerned. If not, it decides what is to be
-    /// done about them.
+    /// Returns whether the gates allow moves to begin, and otherwise decides the next action.
     pub fn pass_gates(&mut self, generation: i64) -> bool {
         if !self.awaits_gates() {
             return true;
@@ -107,7 +106,7 @@ impl StepRun<'_> {
             wave.asked_since = Some(now);
             let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
             self.tell_gates(false, "GatesAsked", format!("wave {number} has settled, and asks {}", names.join(", ")));
-            // The next step asks, over a view in which the wave has settled.
+            // The next step sends the queries, over a view in which the wave has settled.
             self.has_more = true;
             return false;
         };
@@ -138,7 +137,7 @@ impl StepRun<'_> {
         false
     }
 
-    /// Looks again at once where the last move of a wave was decided in this step.
+    /// Requests another step at once if the last move of a wave ended in this step.
     pub fn look_at_wave(&mut self) {
         let is_settled = self.awaits_gates() && self.wave().is_some_and(|wave| wave.asked_since.is_none());
         self.has_more |= is_settled && !self.input.rebalance.spec.paused;
@@ -158,7 +157,7 @@ impl StepRun<'_> {
         self.has_more = true;
     }
 
-    /// Creates the rebalance that takes back what this one has moved, in the same transaction.
+    /// Creates the undo of this rebalance, in the same transaction.
     fn undo(&mut self) {
         let (owner, rebalance) = (self.input.owner, self.input.rebalance);
         let name = self.name_of_undo();
@@ -191,7 +190,7 @@ impl StepRun<'_> {
         }
     }
 
-    /// A name that no rebalance of this kind has.
+    /// Returns a name that no rebalance of this kind has.
     fn name_of_undo(&self) -> String {
         let own = &self.input.owner.key;
         let tried = (1..).map(|attempt| {
@@ -203,7 +202,8 @@ impl StepRun<'_> {
         tried.into_iter().find(is_free).unwrap_or_default()
     }
 
-    /// What webhooks get about the wave. Its moves do not change while its gates are asked.
+    /// Returns the body for webhooks about the wave. Its moves do not change while its gates are
+    /// queried.
     fn question_of(&mut self, wave: WaveId) -> Arc<Value> {
         if let Some((_, known)) = self.run.question.as_ref().filter(|(of, _)| *of == wave) {
             return Arc::clone(known);

@@ -6,18 +6,18 @@
 //!                 reports                events           then upstream writes
 //! ```
 //!
-//! A step observes the moves under way (`observation`), decides about each (`decision`), and
-//! applies what was decided to its effects (`effects`), which become writes in one place. Then it
-//! starts moves, as far as the rollout allows (`start`).
+//! A step observes the moves in progress (`observation`), decides each (`decision`), and applies
+//! the decisions to its effects (`effects`), which become writes in one module. Then it starts
+//! moves, as far as the rollout allows (`start`).
 //!
 //! *Invariant:* a step is one transaction (BD3). Its changes of a binding, of the binding's Move
 //! and of the summary are written together or not at all. If they are not, the `Run` that the step
-//! has changed is dropped, and loaded again from what is stored.
+//! has changed is dropped, and loaded again from the stored objects.
 //!
-//! Bindings that are stored upstream cannot be in that transaction. `remote` keeps the same promise
-//! by the order of the writes.
+//! Bindings that are stored upstream cannot be in that transaction. `remote` gives the same
+//! guarantee by the order of the writes.
 //!
-//! A step examines a bounded number of bindings. The next step goes on from there.
+//! A step examines a bounded number of bindings. The next step continues after them.
 
 mod observation;
 mod decision;
@@ -56,27 +56,27 @@ use ballast_scheduler::planning::{self, ParsedBinding};
 use ballast_scheduler::reservations::Moment;
 use ballast_scheduler::{convert, home};
 
-/// Bindings that one step examines or moves.
+/// Maximum number of bindings that one step examines or moves.
 pub const BINDINGS_PER_STEP_MAX: usize = 1_000;
 
-/// The least time between two writes of a Move that only tell how many replicas are ready. A
-/// person reads no faster, and a rollout reports each replica.
+/// Minimum time between two writes of a Move that only update the number of ready replicas. Users
+/// read no faster, and a rollout reports each replica.
 const READY_TOLD_EVERY_MS: i64 = 1_000;
 
-/// A step in the making: what it changes of the `Run`, and its effects so far.
+/// A step in progress: its changes of the `Run`, and its effects so far.
 pub struct StepRun<'a> {
     input: &'a StepInput<'a>,
     run: &'a mut Run,
     capacity: &'a mut CapacityLedger,
     effects: StepEffects<'a>,
-    /// Bindings whose moves this step has made pending again.
+    /// Bindings with moves that this step has reset to pending.
     withdrawn: HashSet<Key>,
     examined: usize,
-    /// When there is more to do, in milliseconds since 1970.
+    /// The time of the next action, in milliseconds since 1970.
     pub wakes_at_ms: Option<i64>,
-    /// Whether there is more to do at once.
+    /// Whether another step is needed at once.
     pub has_more: bool,
-    /// The gates that are asked once the step is written.
+    /// The gates to query once the step is written.
     pub question: Option<GateQuestion>,
 }
 
@@ -103,12 +103,12 @@ impl<'a> StepRun<'a> {
         self.effects.summary()
     }
 
-    /// The status so far.
+    /// Returns the status so far.
     pub fn status(&self) -> &RebalanceStatus {
         &self.effects.status
     }
 
-    /// Moves that failed after they were to start.
+    /// Returns the number of moves that failed when or after they were due.
     pub fn failed(&self) -> i64 {
         self.run.failed
     }
@@ -117,7 +117,7 @@ impl<'a> StepRun<'a> {
         self.examined >= self.input.most
     }
 
-    /// Examines the bindings that have changed, and those whose deadline is over.
+    /// Examines the bindings that have changed, and those past their deadline.
     pub fn examine_moves(&mut self) {
         self.run.bound_deadlines(self.deadline());
         self.look_at_untold();
@@ -170,13 +170,13 @@ impl<'a> StepRun<'a> {
         self.apply(key, &observed, &reports, decision);
     }
 
-    /// The object that moves, if it is still the one that the move was planned for.
+    /// Returns the object that moves, if it is still the planned one.
     fn living(&self, key: &Key, moving: &ActiveMove) -> Option<&'a Arc<Object>> {
         let input = self.input;
         input.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid)
     }
 
-    /// The next targets of a surge that is under way.
+    /// Returns the next targets of a surge in progress.
     fn next_targets(
         &mut self,
         active: &ActiveMove,
@@ -190,7 +190,7 @@ impl<'a> StepRun<'a> {
         surge::next_targets(rollout, &active.from, &active.to, found.request, reports, left, room)
     }
 
-    /// Applies what was decided about a move under way.
+    /// Applies the decision about a move in progress.
     fn apply(&mut self, key: &Key, observed: &ObservedMove<'_>, reports: &[ClusterReport<'_>], decision: MoveDecision) {
         let ObservedMove { active, binding: found, is_marked, is_released, .. } = observed;
         let (present, storage) = (&found.request.targets, self.input.storage);
@@ -226,8 +226,8 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// The edit that restores where the binding belonged before the move, if the move has brought
-    /// it there and is rolled back.
+    /// Returns the edit that restores the annotation of the former placement, if the move has
+    /// removed it and is rolled back.
     fn home_of(&self, key: &Key, binding: &AnyBinding) -> Option<Edit> {
         let read = self.input.view.get(key).and_then(|object| record::AnyMove::read(object))?;
         let home = read.metadata.annotations.get(HOME).cloned()?;
@@ -263,8 +263,8 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// Tells how many replicas of a move under way are ready, as they are reported (SG10). It is
-    /// told at most once a second, and so a while later if it has just been told.
+    /// Publishes the number of ready replicas of a move in progress (SG10), at most once a second;
+    /// a later change is published after the interval.
     fn follow_reports(&mut self, key: &Key, targets: &[Target], reports: &[ClusterReport<'_>]) {
         let Some(moving) = self.run.moving.get_mut(key) else { return };
         let seen = now(targets, reports);
@@ -273,7 +273,7 @@ impl<'a> StepRun<'a> {
             return;
         }
         let now_ms = self.input.now_ms;
-        // Where the clock was set back, it is told now.
+        // If the clock was set back, the number is published now.
         if (at_ms..at_ms.saturating_add(READY_TOLD_EVERY_MS)).contains(&now_ms) {
             self.run.untold.insert((at_ms + READY_TOLD_EVERY_MS, key.clone()));
             return self.wake_at(at_ms + READY_TOLD_EVERY_MS);
@@ -284,11 +284,11 @@ impl<'a> StepRun<'a> {
         self.effects.change_move(&at, vec![Edit::set(&["status"], record::written(&status))]);
     }
 
-    /// Looks again at the moves whose reports were not told when they came.
+    /// Examines the moves with unpublished reports again.
     fn look_at_untold(&mut self) {
         let now_ms = self.input.now_ms;
         while let Some((due, key)) = self.run.untold.first().cloned() {
-            // Where the clock was set back, nothing is due later than from now on.
+            // If the clock was set back, nothing is due later than one interval from now.
             if due > now_ms && due <= now_ms.saturating_add(READY_TOLD_EVERY_MS) {
                 return self.wake_at(due);
             }
@@ -299,7 +299,7 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// Asks for another step at this time, in milliseconds since 1970.
+    /// Requests another step at this time, in milliseconds since 1970.
     fn wake_at(&mut self, at_ms: i64) {
         self.wakes_at_ms = Some(self.wakes_at_ms.map_or(at_ms, |known| known.min(at_ms)));
     }
@@ -319,7 +319,7 @@ impl<'a> StepRun<'a> {
         self.end(key, None, &[], end);
     }
 
-    /// Ends the move of a placement whose trigger is answered. Only now it is known where it went.
+    /// Ends the move of a placement with a served trigger. Its new clusters are known only now.
     fn end_placement(&mut self, key: &Key, moving: &ActiveMove) {
         let at = ParsedBinding::find(self.input.view, key).map(|case| case.from()).unwrap_or_default();
         if self.input.rebalance.spec.undo.is_none() {
@@ -338,8 +338,8 @@ impl<'a> StepRun<'a> {
         self.end(key, None, &[], end);
     }
 
-    /// Removes the mark of a binding whose next targets a webhook refused. The scheduler removes
-    /// the surplus replicas.
+    /// Removes the move annotation of a binding if a webhook refused its next targets. The
+    /// scheduler removes the surplus replicas.
     fn remove_mark_if_refused(&mut self, key: &Key, moving: &ActiveMove) {
         if !self.input.refused.get(key).is_some_and(|refused| refused.is_by_others) {
             return;
@@ -351,14 +351,14 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// The end of a move whose binding cannot be written.
+    /// Returns the end of a move with a binding that cannot be written.
     fn refusal(&self, binding: &Key) -> Option<MoveEnd> {
         let RefusedWrite { message, reason, .. } = self.input.refused.get(binding)?;
         let message = format!("its {} cannot be written: {message}", binding.resource);
         Some(MoveEnd { phase: MovePhase::Failed, reason: *reason, message, observed: None })
     }
 
-    /// Replicas that are ready need no more room than their cluster reports.
+    /// Counts ready replicas as arrived: the reported capacity of their cluster includes them.
     fn note_arrivals(&mut self, key: &Key, reports: &[ClusterReport<'_>]) {
         let Some(mut moving) = self.run.remove(key) else { return };
         let was = |name: &str| {
@@ -374,8 +374,9 @@ impl<'a> StepRun<'a> {
         self.run.insert(key.clone(), moving);
     }
 
-    /// Ends a move that has started. `found`: the binding, and its edits. Where the end is recorded
-    /// first (`BindingStorage::end_intent`), the move stays under way until the binding is written.
+    /// Ends a move that has started. `found` is the binding with its edits. If the end is recorded
+    /// first (`BindingStorage::end_intent`), the move stays in progress until the binding is
+    /// written.
     fn end(&mut self, key: &Key, found: Option<(ObservedBinding<'_>, Vec<Edit>)>, targets: &[Target], end: MoveEnd) {
         let end = end.of_part(self.run.moving.get(key).and_then(|moving| moving.short.as_ref()));
         if let Some((ObservedBinding { object, binding, .. }, edits)) = &found
@@ -435,8 +436,8 @@ impl<'a> StepRun<'a> {
         self.effects.count_end(phase, replicas);
     }
 
-    /// Counts a move whose targets are reached. What it is short of has failed, and what has
-    /// arrived is counted all the same.
+    /// Counts a move that has reached its targets. A partial move counts as failed, and its
+    /// replicas as moved.
     fn count_arrival(&mut self, is_short: bool, replicas: i64) {
         match is_short {
             false => self.count_end(MovePhase::Settled, replicas),
@@ -447,7 +448,7 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// The cause that bindings record of what this rebalance changes.
+    /// Returns the cause that bindings record for changes by this rebalance.
     fn cause(&self) -> Cause {
         Cause::Requested(self.input.owner.reference())
     }
@@ -462,7 +463,7 @@ impl<'a> StepRun<'a> {
     }
 }
 
-/// A binding as the step sees it.
+/// A binding as observed by the step.
 #[derive(Clone, Copy)]
 struct ObservedBinding<'f> {
     object: &'f Arc<Object>,
@@ -470,12 +471,12 @@ struct ObservedBinding<'f> {
     request: &'f Request,
 }
 
-/// The edit that removes the move annotation.
+/// Returns the edit that removes the move annotation.
 fn remove_mark() -> Edit {
     Edit::remove(&["metadata", "annotations", MOVE])
 }
 
-/// The edits of a pass that decided on these targets, for this cause.
+/// Returns the edits of a pass that decided on these targets, for this cause.
 pub fn placement_edits(
     object: &Object,
     binding: &AnyBinding,

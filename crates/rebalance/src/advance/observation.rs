@@ -1,4 +1,5 @@
-//! What is seen of a binding: what its clusters report, and why it was superseded. Pure.
+//! Observations of a binding: the reports of its clusters, and the reason why it was superseded.
+//! Pure.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub(super) fn settle_level(when: SettleWhen) -> SettleLevel {
     }
 }
 
-/// What the clusters report of a binding.
+/// Returns the reports of the clusters about a binding.
 pub fn reports(items: &[AggregatedStatusItem]) -> Vec<ClusterReport<'_>> {
     items.iter().map(report_of).collect()
 }
@@ -60,7 +61,7 @@ pub(super) fn shares_at(at: &[(String, i64)]) -> Vec<Share> {
     at.iter().map(share).collect()
 }
 
-/// Whether the placement no longer selects a cluster that the move brings replicas to.
+/// Returns whether the placement no longer selects a cluster that receives replicas of the move.
 pub(super) fn unselected(
     active: &ActiveMove,
     request: &Request,

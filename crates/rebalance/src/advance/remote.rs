@@ -1,16 +1,17 @@
 //! Moves of bindings that are stored upstream, where a step is no transaction. The order of the
-//! writes keeps the same promises (BD13):
+//! writes gives the same guarantees (BD13):
 //!
-//! - A move starts and ends with an intent. The Move is written here first, and counts as under
-//!   way. Then the binding is written upstream, targets and mark in one write. The outcome is
-//!   written here last.
-//! - The next targets of a surge are written upstream first, with the mark that names them, and
-//!   then here. If the second write is lost, the next step finds the binding ahead of its Move, and
-//!   writes what is missing.
+//! - A move starts and ends with an intent. The Move is written locally first, and counts as in
+//!   progress. Then the binding is written upstream, with targets and move annotation in one write.
+//!   The outcome is written locally last.
+//! - The next targets of a surge are written upstream first, with the move annotation that contains
+//!   them, and then locally. If the second write is lost, the next step detects that the binding is
+//!   ahead of its Move, and completes the Move.
 //!
-//! So everything that is under way upstream counts here, and the bounds hold for every state
-//! upstream. After a crash at any point, the mark of the binding shows what was written, and the
-//! Move shows what it was for. A write of this rebalance is never taken for one of another client.
+//! Therefore all moves in progress upstream are counted locally, and the bounds hold for every
+//! state upstream. After a crash at any point, the move annotation of the binding shows which write
+//! was applied, and the Move shows its purpose. A write of this rebalance is never mistaken for one
+//! of another client.
 
 use super::observation::{pairs, reports, shares_at};
 use super::{ObservedBinding, StepRun, now, placement_edits, remove_mark, start};
@@ -26,7 +27,8 @@ use ballast_scheduler::move_annotation::{Disturbance, MoveAnnotation};
 use ballast_scheduler::planning;
 
 impl StepRun<'_> {
-    /// The move as the binding upstream shows it. `None`: nothing is to be decided in this step.
+    /// Returns the move as shown by the upstream binding, or `None` if there is nothing to decide
+    /// in this step.
     pub(super) fn reconcile(
         &mut self,
         key: &Key,
@@ -56,7 +58,7 @@ impl StepRun<'_> {
         self.run.moving.get(key).cloned()
     }
 
-    /// Whether a move that was to begin is under way, or was.
+    /// Returns whether a move that was about to begin is or was in progress.
     fn has_started(
         &mut self,
         key: &Key,
@@ -84,7 +86,7 @@ impl StepRun<'_> {
                 false
             }
             (IntentOutcome::Written, None) => {
-                // Where the mark has gone again, its time has begun before that.
+                // If the move annotation has been removed again, the deadline began before that.
                 self.run.confirm_written(key, if is_marked { self.deadline() } else { moving.deadline });
                 true
             }
@@ -92,7 +94,7 @@ impl StepRun<'_> {
         }
     }
 
-    /// Writes here what a step whose second write was lost has written upstream.
+    /// Completes the Move after the local write of a step was lost.
     fn follow(&mut self, key: &Key, moving: &ActiveMove, mark: &MoveAnnotation, found: ObservedBinding<'_>) {
         self.effects.recount(&shares_at(&moving.mark.at), &shares_at(&mark.at));
         let targets: Vec<Target> = mark.at.iter().map(|(name, replicas)| target(name, *replicas)).collect();
@@ -106,7 +108,8 @@ impl StepRun<'_> {
         }
     }
 
-    /// Whether a move that was to end goes on: its end is not written, and is decided again.
+    /// Returns whether a move that was about to end continues: its end is not written, and is
+    /// decided again.
     fn has_resumed(
         &mut self,
         key: &Key,
@@ -140,17 +143,17 @@ impl StepRun<'_> {
             }
             IntentOutcome::Overtaken | IntentOutcome::Lost => {
                 self.run.resume(key);
-                // What is decided now may be nothing to write.
+                // The new decision may write nothing.
                 self.effects.remove_intent(&moving.key);
                 true
             }
         }
     }
 
-    /// Whether the mark was removed without an intent although the move is at its end: the targets
-    /// are the wanted ones, and the move has settled or its deadline is over. A Ballast version
-    /// without intents for ends leaves a binding like this when it stops, and so does a pass that
-    /// decided on the same targets.
+    /// Returns whether the move annotation was removed without an intent although the move is
+    /// complete: the targets are the wanted ones, and the move has settled or its deadline has
+    /// passed. A Ballast version without intents for ends leaves a binding in this state when it
+    /// stops, and so does a pass that decided on the same targets.
     pub(super) fn is_released(
         &self,
         moving: &ActiveMove,
@@ -169,8 +172,8 @@ impl StepRun<'_> {
         is_at_end && (matches!(state, SettleState::Settled { observed: true }) || moving.deadline <= self.input.now)
     }
 
-    /// Makes a move pending again, because another client wrote the binding first. It is decided
-    /// again when its turn comes.
+    /// Resets a move to pending, because another client wrote the binding first. It is decided
+    /// again in its order.
     fn withdraw(&mut self, key: &Key) {
         let Some(moving) = self.run.remove(key) else { return };
         self.recount_unwritten(&moving);
@@ -189,7 +192,7 @@ impl StepRun<'_> {
         self.has_more = true;
     }
 
-    /// Counts the replicas of a move that was never written on the clusters where they are.
+    /// Counts the replicas of a move that was never written on their present clusters.
     pub(super) fn recount_unwritten(&mut self, moving: &ActiveMove) {
         if moving.intent.as_ref().is_some_and(|intent| intent.ends.is_none()) {
             self.effects.recount(&shares_at(&moving.mark.at), &moving.from);

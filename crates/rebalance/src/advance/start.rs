@@ -1,4 +1,4 @@
-//! The moves that a step starts.
+//! Starts the moves of a step.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -23,28 +23,28 @@ use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, Proposal, Short
 use ballast_scheduler::reservations::Moment;
 use ballast_worker::placements;
 
-/// Blocked moves that one step examines, at most.
+/// Maximum number of blocked moves that one step examines.
 const BLOCKED_MOVES_MAX: usize = 1_000;
 
-/// How long the room that a move has left may stay unreported: agents report several times a
+/// Maximum time until the capacity that a move has left is reported. Agents report several times a
 /// minute.
 const ROOM_REPORTED_WITHIN_SECONDS: i64 = 60;
-/// How often such room is looked for: about as often as agents report.
+/// Interval of checks for such capacity, about the interval of agents' reports.
 const ROOM_LOOKED_FOR_MS: i64 = 10_000;
 
-/// What becomes of a pending move whose turn it is.
+/// The decision about a pending move.
 enum StartDecision<'a> {
     /// The Move was deleted, so it never starts. The Moves are counted again soon.
     MoveDeleted,
     /// It ends without having started.
     End(MoveEnd),
-    /// Another rebalance moves the binding, or there is no room before moves under way are over.
+    /// Another rebalance moves the binding, or there is no capacity before moves in progress end.
     HeldUp,
-    /// There is no room for it while other moves are under way.
+    /// There is no capacity while other moves are in progress.
     AwaitsRoom,
-    /// A placement of the Fleet family starts by its trigger, if the rollout allows it.
+    /// A placement of the KubeFleet family starts by its trigger, if the rollout allows it.
     TriggerPlacement(&'a Arc<Object>, &'static PlacementKinds),
-    /// The binding goes to these targets, if the rollout allows it.
+    /// The binding moves to these targets, if the rollout allows it.
     Move {
         object: &'a Arc<Object>,
         case: Box<ParsedBinding>,
@@ -84,7 +84,7 @@ impl<'a> StepRun<'a> {
             if !self.run.moving.is_empty() {
                 return;
             }
-            // Where the clock was set back, the pause counts from now.
+            // If the clock was set back, the pause counts from now.
             self.run.wave_ended_ms = self.run.wave_ended_ms.map(|ended| ended.min(self.input.now_ms));
             if let Some(begins) = waves::pause_until(interval, self.run.wave_ended_ms, self.input.now_ms) {
                 return self.wake_at(begins);
@@ -93,7 +93,7 @@ impl<'a> StepRun<'a> {
         let concurrent = spec.rollout.concurrency(self.effects.status.summary.unwrap_or_default().to_move);
         let mut waves = Waves::new(RolloutBounds { concurrent, ..replica_bounds(&spec.rollout) });
         self.run.moving.values().for_each(|moving| waves.count(&moving.arriving));
-        // What has settled of a wave is a part of it all the same.
+        // Settled moves still count in their wave.
         (0..self.settled_of_wave()).for_each(|_| waves.count(&Arrivals::default()));
         self.run.is_wave_open = false;
         let mut after: Option<MoveRank> = None;
@@ -108,7 +108,7 @@ impl<'a> StepRun<'a> {
             let (rank, waiting) = (rank.clone(), waiting.clone());
             after = Some(rank.clone());
             if self.withdrawn.contains(&planning::ranked(&rank)) {
-                // Its Move is written in this step already, so it is asked in the next one.
+                // Its Move is already written in this step, and is considered in the next one.
                 (self.has_more, self.run.is_wave_open) = (true, true);
                 continue;
             }
@@ -121,7 +121,7 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// Starts a pending move, if it may start. Returns whether it has had its turn.
+    /// Starts a pending move, if possible. Returns whether it was handled.
     fn consider(&mut self, rank: &MoveRank, waiting: &PendingMove, waves: &mut Waves) -> WaveDecision {
         match self.decide_start(rank, waiting) {
             StartDecision::MoveDeleted => {
@@ -160,7 +160,7 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// Decides about a pending move over the view of this step (BD2), and changes nothing.
+    /// Decides a pending move over the view of this step (BD2), without changes.
     fn decide_start(&mut self, rank: &MoveRank, waiting: &PendingMove) -> StartDecision<'a> {
         let input = self.input;
         if input.view.get(&waiting.key).is_none() {
@@ -203,8 +203,8 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// Whether other moves may leave room for a pending one: they are under way, or have left a
-    /// cluster that it goes to a moment ago, and the cluster does not report it yet.
+    /// Returns whether other moves may free capacity for a pending one: they are in progress, or
+    /// have recently left one of its new clusters, which does not report it yet.
     fn may_get_room(&mut self, waiting: &PendingMove) -> bool {
         if !self.run.moving.is_empty() {
             return true;
@@ -220,8 +220,8 @@ impl<'a> StepRun<'a> {
         waits
     }
 
-    /// Whether another rebalance moves the binding. A mark of one that is gone or over says
-    /// nothing.
+    /// Returns whether another rebalance moves the binding. The annotation of a deleted or finished
+    /// rebalance is ignored.
     fn is_held_up(&self, binding: &AnyBinding) -> bool {
         let Some(mark) = MoveAnnotation::of(&binding.metadata.annotations) else { return false };
         if mark.by == self.input.owner.by() {
@@ -246,7 +246,7 @@ impl<'a> StepRun<'a> {
         self.count_end(end.phase, 0);
     }
 
-    /// Starts a move. Returns its first targets. `None`: it has ended instead.
+    /// Starts a move. Returns its first targets, or `None` if it ended instead.
     fn start(
         &mut self,
         rank: &MoveRank,
@@ -304,7 +304,7 @@ impl<'a> StepRun<'a> {
         });
         edits.extend(self.aim(waiting, binding, to));
         let intent = self.input.storage.start_intent(object.revision, mark.replicas, &first, term, observed);
-        // A write upstream has not settled before it is known to be made.
+        // A write upstream has not settled before it is confirmed.
         let observed = observed.filter(|_| intent.is_none());
         match &intent {
             None => self.effects.change_object(object, edits),
@@ -323,7 +323,7 @@ impl<'a> StepRun<'a> {
         };
         let mut edits = vec![Edit::set(&["status"], record::written(&status))];
         edits.extend(intent.iter().map(|intent| Edit::set(&["metadata", "annotations", INTENT], intent.text())));
-        // An undo brings it back, too.
+        // An undo restores it, too.
         let home = binding.metadata.annotations.get(HOME);
         edits.extend(home.map(|home| Edit::set(&["metadata", "annotations", HOME], home.clone())));
         self.effects.change_move(&waiting.key, edits);
@@ -377,15 +377,15 @@ impl<'a> StepRun<'a> {
         Some(first)
     }
 
-    /// What the binding remembers of a plan with an objective.
+    /// Returns the edit that records a plan with an objective in the binding.
     fn aim(&self, waiting: &PendingMove, binding: &AnyBinding, to: &[Target]) -> Option<Edit> {
         let planned = AnyMove::read(self.input.view.get(&waiting.key)?)?;
         let aim: Aim = serde_json::from_str(planned.metadata.annotations.get(AIM)?).ok()?;
         Some(Edit::set(&["metadata", "annotations", AIM], planning::aim_at(aim, binding, to).text()))
     }
 
-    /// The former placement of the binding before the move that is undone. A binding that was not
-    /// away then, and has lost targets since, belongs where that move has found it.
+    /// Returns the former placement of the binding before the undone move. For a binding without
+    /// one then that has lost targets since, this is its placement before that move.
     fn home_before(&self, object: &Object, binding: &AnyBinding) -> Option<Home> {
         let undo = self.input.rebalance.spec.undo.as_ref()?;
         let key = Key { name: undo.name.as_str().into(), ..self.input.owner.key.clone() };
@@ -398,8 +398,8 @@ impl<'a> StepRun<'a> {
         Home::of(&undone.metadata.annotations).or_else(present)
     }
 
-    /// Whether the rebalance gives workloads a new placement, which is their home from now on. A
-    /// drain only takes replicas off its clusters, whatever the mode is.
+    /// Returns whether the rebalance decides new placements, which replace the former ones. A drain
+    /// only removes replicas from its clusters, in any mode.
     fn decides_anew(&self) -> bool {
         let RebalanceSpec { mode, undo, drain, .. } = &self.input.rebalance.spec;
         *mode == Mode::Fresh && undo.is_none() && drain.is_none()
@@ -447,7 +447,7 @@ impl<'a> StepRun<'a> {
     }
 }
 
-/// The bounds of a rollout that count replicas.
+/// Returns the bounds of a rollout that count replicas.
 fn replica_bounds(rollout: &Rollout) -> RolloutBounds {
     RolloutBounds {
         concurrent: None,
@@ -456,7 +456,8 @@ fn replica_bounds(rollout: &Rollout) -> RolloutBounds {
     }
 }
 
-/// The edits of a binding whose move begins. It bears the mark, if the move goes on (`mark.0`).
+/// Returns the edits of a binding with a starting move. They set the move annotation, if the move
+/// continues (`mark.0`).
 pub(super) fn start_edits(
     object: &Object,
     binding: &AnyBinding,

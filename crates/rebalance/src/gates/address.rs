@@ -1,12 +1,12 @@
-//! Which addresses gates may ask (SG17). Pure.
+//! The addresses that gates may request (SG17). Pure.
 //!
 //! Addresses are compared as parsed: scheme, host, port and whole segments of the path. Parsing
 //! resolves `..`, so that no path leaves its prefix.
 //!
-//! An allowed address is for one sort of gate. Without a path, or with one that ends with
-//! `/api/v1/query`, it is for queries of Prometheus gates alone: otherwise a webhook gate could
-//! send a POST with private headers to the rest of the API of a Prometheus, such as `/-/quit`. Any
-//! other address is for webhooks.
+//! An allowed address applies to one type of gate. Without a path, or with one that ends with
+//! `/api/v1/query`, it allows only queries of Prometheus gates: otherwise a webhook gate could send
+//! a POST with private headers to the rest of the API of a Prometheus, such as `/-/quit`. Any other
+//! address is for webhooks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use ballast_api::ballast::v1alpha1::Gate;
 /// The path of an instant query, below the address of a Prometheus gate.
 const QUERY_PATH: &str = "/api/v1/query";
 
-/// The address of a request, with its sort.
+/// The address of a request, with its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateUrl {
     pub url: Url,
@@ -30,7 +30,7 @@ impl GateUrl {
     ///
     /// # Errors
     ///
-    /// The fault of its address, in words.
+    /// The address is invalid; the error is a message.
     pub fn of(gate: &Gate) -> Result<GateUrl, String> {
         let (_, address) = gate.address().ok_or("names no address")?;
         let mut url = parse(address)?;
@@ -49,7 +49,7 @@ impl GateUrl {
     }
 }
 
-/// An address below which gates may ask.
+/// An address prefix that gates may request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedAddress(Url);
 
@@ -72,18 +72,19 @@ impl fmt::Display for AllowedAddress {
 }
 
 impl AllowedAddress {
-    /// Returns whether it is for queries of Prometheus gates. Otherwise it is for webhooks.
+    /// Returns whether the address is for queries of Prometheus gates. Otherwise it is for
+    /// webhooks.
     fn is_for_queries(&self) -> bool {
         self.0.path() == "/" || self.0.path().trim_end_matches('/').ends_with(QUERY_PATH)
     }
 
-    /// Returns whether the address of the request is this one, or below it, and of its sort.
+    /// Returns whether the request is for this address or below it, and of its type.
     fn covers(&self, to: &GateUrl) -> bool {
         self.is_for_queries() == to.is_query && self.is_above(&to.url)
     }
 
-    /// Returns whether headers for this address are sent with the request. Those of a whole
-    /// Prometheus are for queries alone.
+    /// Returns whether headers for this address are sent with the request. Headers of a whole
+    /// Prometheus are for queries only.
     pub fn lends_headers_to(&self, to: &GateUrl) -> bool {
         (to.is_query || !self.is_for_queries()) && self.is_above(&to.url)
     }
@@ -97,17 +98,17 @@ impl AllowedAddress {
     }
 }
 
-/// Whether the path is the prefix, or goes on with another segment.
+/// Returns whether the path is the prefix, or continues with another segment.
 fn is_below(prefix: &str, path: &str) -> bool {
     let prefix = prefix.trim_end_matches('/');
     path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// An address of http or https, without a user.
+/// Parses an http or https address without a user.
 ///
 /// # Errors
 ///
-/// What is wrong with it, in words.
+/// The address is invalid; the error is a message.
 pub fn parse(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
     let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -117,7 +118,7 @@ pub fn parse(text: &str) -> Result<Url, String> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err("must not name a user: headers come from --gate-headers-file".to_owned());
     }
-    // Some servers take a slash or a dot that is written as %2F or %2E for a plain one.
+    // Some servers treat %2F or %2E as a plain slash or dot.
     let path = url.path().to_ascii_lowercase();
     if ["%2f", "%5c", "%2e", "//"].iter().any(|part| path.contains(part)) {
         return Err("must have a plain path, without //, %2F, %5C and %2E".to_owned());
@@ -125,11 +126,11 @@ pub fn parse(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Returns the address that the gate requests, if one of the allowed ones covers it.
+/// Returns the address that the gate requests, if an allowed address covers it.
 ///
 /// # Errors
 ///
-/// What is wrong with it, in words.
+/// The address is invalid or not allowed; the error is a message.
 pub fn allowed(gate: &Gate, allow: &[AllowedAddress]) -> Result<GateUrl, String> {
     let requested = GateUrl::of(gate)?;
     if allow.iter().any(|allowed| allowed.covers(&requested)) {

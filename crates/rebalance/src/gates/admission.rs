@@ -1,4 +1,4 @@
-//! Refuses gates whose addresses may not be asked (SG17).
+//! Refuses gates with addresses that are not allowed (SG17).
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Status};
 use ballast_registry::{AdmissionAttributes, Validator};
 use ballast_resource::Resource;
 
-/// The addresses that gates may ask.
+/// The allowed addresses of gates.
 pub struct GateAddresses(Vec<AllowedAddress>);
 
 impl GateAddresses {
-    /// The validators, by kind. Without addresses, no gate is accepted.
+    /// Returns the validators, by kind. Without addresses, no gate is accepted.
     pub fn validators(allow: &[AllowedAddress]) -> [(GroupResource, Arc<dyn Validator>); 3] {
         let validator: Arc<dyn Validator> = Arc::new(GateAddresses(allow.to_vec()));
         [Rebalance::resource(), ClusterRebalance::resource(), RebalanceSchedule::resource()]
@@ -39,7 +39,7 @@ impl GateAddresses {
     }
 }
 
-/// The gates of an object, and their path. A schedule has them in its template.
+/// Returns the gates of an object, and their field path. A schedule has them in its template.
 fn gates_of(object: &Map<String, Value>) -> (Option<&Value>, &'static str) {
     let spec = object.get("spec");
     match spec.and_then(|spec| spec.get("template")) {
@@ -64,7 +64,8 @@ impl Validator for GateAddresses {
         let Some(gates) = gates.filter(|gates| gates.as_array().is_some_and(|gates| !gates.is_empty())) else {
             return Ok(());
         };
-        // What was allowed once does not get in the way of other changes, and is not asked.
+        // Unchanged gates do not block other changes. A gate that is no longer allowed is not
+        // requested.
         if old.is_some_and(|old| gates_of(old).0 == Some(gates)) {
             return Ok(());
         }

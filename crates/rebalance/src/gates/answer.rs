@@ -1,4 +1,4 @@
-//! What an answer means (SG15, SG16). Pure.
+//! Interprets the responses of gates (SG15, SG16). Pure.
 
 use http::StatusCode;
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::GateAnswer;
 use ballast_api::ballast::v1alpha1::Holds;
 
-/// The longest words that are taken over from an answer. They become a condition and an event.
+/// Maximum length of a message from a response. It is copied to a condition and an event.
 const WORDS_MAX: usize = 256;
 
-/// What a webhook has answered.
+/// Interprets the response of a webhook.
 pub fn of_webhook(status: StatusCode, body: &[u8]) -> GateAnswer {
     let answer = match json(status, body) {
         Ok(answer) => answer,
@@ -24,7 +24,7 @@ pub fn of_webhook(status: StatusCode, body: &[u8]) -> GateAnswer {
     }
 }
 
-/// What a Prometheus server has answered to an instant query.
+/// Interprets the response of a Prometheus server to an instant query.
 pub fn of_prometheus(status: StatusCode, body: &[u8], holds: Holds) -> GateAnswer {
     // Prometheus sends the cause of a failure with a status such as 400.
     let failure = || serde_json::from_slice::<Value>(body).ok().filter(|answer| answer["error"].is_string());
@@ -63,7 +63,7 @@ pub fn of_prometheus(status: StatusCode, body: &[u8], holds: Holds) -> GateAnswe
     }
 }
 
-/// The number of `[time, "number"]`.
+/// Returns the number of a sample `[time, "number"]`.
 fn number(sample: &Value) -> Option<f64> {
     sample.get(1)?.as_str()?.parse().ok()
 }
@@ -78,7 +78,7 @@ fn json(status: StatusCode, body: &[u8]) -> Result<Value, GateAnswer> {
     serde_json::from_slice(body).map_err(|_| GateAnswer::no("its answer is no JSON"))
 }
 
-/// A text of another server, on one line and not too long.
+/// Returns a text of another server as a single line of limited length.
 fn shown(text: &str) -> String {
     let plain = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     let mut words: String = plain.collect::<String>().trim().to_owned();

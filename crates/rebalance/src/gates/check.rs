@@ -1,46 +1,45 @@
-//! What is to be done about the gates of a wave that has settled (SG14). Pure.
+//! Decides the next action for the gates of a wave that has settled (SG14). Pure.
 
 use super::{GateAnswers, WaveId};
 use ballast_api::ballast::v1alpha1::Gate;
 use ballast_k8s::Time;
 
-/// The least time between an answer of a gate and the next question to it.
+/// Minimum time between a response of a gate and the next request to it.
 const ASKED_EVERY_MS: i64 = 1_000;
 
-/// What is remembered of the gates of one wave. It is lost with the process: then they are asked
-/// again.
+/// The responses of the gates of one wave. They are lost with the process, and requested again.
 #[derive(Clone, Debug, Default)]
 pub struct GateMemory {
     wave: WaveId,
     gates: Vec<SeenGate>,
 }
 
-/// What one gate has answered so far. Times are milliseconds since 1970.
+/// The state of one gate. Times are milliseconds since 1970.
 #[derive(Clone, Debug, Default)]
 struct SeenGate {
-    /// When it has answered last. A question that was not sent after all counts as none.
+    /// The time of the last response. A request that was not sent does not count.
     answered_ms: Option<i64>,
-    /// Since when it says yes without a break.
+    /// The time since which it approves without interruption.
     yes_since_ms: Option<i64>,
     has_passed: bool,
     words: String,
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GateCheck {
-    /// These gates are asked now.
+    /// Query these gates now.
     Ask(Vec<usize>),
-    /// Nothing before this time, in milliseconds since 1970.
+    /// Wait until this time, in milliseconds since 1970.
     Wait(i64),
-    /// All gates have said yes.
+    /// All gates have approved.
     Passed,
-    /// This gate has not said yes in time.
+    /// This gate did not approve in time.
     Failed(usize),
 }
 
 impl GateMemory {
-    /// What is remembered of this wave. Another wave begins with nothing.
+    /// Returns the memory of this wave, which is empty for a new wave.
     pub fn of(&mut self, wave: WaveId, gates: &[Gate]) -> &mut GateMemory {
         if self.wave != wave || self.gates.len() != gates.len() {
             *self = GateMemory { wave, gates: vec![SeenGate::default(); gates.len()] };
@@ -48,7 +47,7 @@ impl GateMemory {
         self
     }
 
-    /// Notes answers, if they are about this wave.
+    /// Records responses, if they are about this wave.
     pub fn note(&mut self, gates: &[Gate], answers: &GateAnswers, now_ms: i64) {
         if self.wave != answers.wave {
             return;
@@ -63,7 +62,8 @@ impl GateMemory {
         }
     }
 
-    /// The gates that have not passed, each with its name and its last answer in words.
+    /// Returns the gates that have not passed, each with its name and a message about its last
+    /// response.
     pub fn waiting(&self, gates: &[Gate]) -> Vec<(String, String)> {
         let unseen = SeenGate::default();
         let seen = |index: usize| self.gates.get(index).unwrap_or(&unseen);
@@ -82,19 +82,19 @@ impl GateMemory {
         waiting.filter(|(_, seen)| !seen.has_passed).map(one).collect()
     }
 
-    /// What a gate has answered last.
+    /// Returns the message of the last response of a gate.
     pub fn words(&self, index: usize) -> String {
         let words = self.gates.get(index).map(|seen| seen.words.clone()).unwrap_or_default();
         if words.is_empty() { "it has not answered".to_owned() } else { words }
     }
 }
 
-/// Decides about the gates of a wave that are asked since `since`.
+/// Decides the next action for the gates of a wave that are queried since `since`.
 pub fn check(gates: &[Gate], memory: &GateMemory, since: Time, now_ms: i64) -> GateCheck {
     if memory.gates.iter().all(|seen| seen.has_passed) {
         return GateCheck::Passed;
     }
-    // It began at some time of that second. Where the clock was set back, it begins now.
+    // The wave began at some time within that second, or now if the clock was set back.
     let began_ms = (since.seconds().saturating_mul(1_000) + 999).min(now_ms);
     let deadline = |gate: &Gate| began_ms.saturating_add(gate.timeout_seconds.saturating_mul(1_000));
     let waiting = || gates.iter().zip(&memory.gates).enumerate().filter(|(_, (_, seen))| !seen.has_passed);
@@ -162,7 +162,7 @@ mod tests {
         assert_ne!(check(&gates, memory, since, 112_000), GateCheck::Failed(1), "the other has more time");
         assert_eq!(check(&gates, memory, since, 120_999), GateCheck::Failed(1));
         assert_eq!(memory.words(1), "it has not answered");
-        // Answers about another wave say nothing.
+        // Responses about another wave are ignored.
         memory.note(&gates, &GateAnswers { wave: (2, None), ..answers(&[(1, true)]) }, 120_999);
         assert_eq!(check(&gates, memory, since, 120_999), GateCheck::Failed(1));
     }

@@ -1,24 +1,24 @@
-//! Gates: other servers are asked between two waves whether the next one may begin (SG13-SG20).
+//! Gates: external servers that must approve the next wave of a rebalance (SG13-SG20).
 //!
 //! ```text
 //!   step: the wave has settled ──► GateCheck ──► GateQuestion ─ after the commit ─► GateClient
 //!                 ▲                (pure)                                              │
-//!                 └───────── the next step notes the answers ◄─────────────────────────┘
+//!                 └──────── the next step records the answers ◄────────────────────────┘
 //! ```
 //!
-//! The status of the rebalance says which wave it is, and since when its gates are asked. What they
-//! have answered is only remembered. So after kill -9 they are asked again, and no gate gets more
-//! time than it has.
+//! The status of the rebalance contains the wave, and the time since which its gates are queried.
+//! The responses are only kept in memory. After a crash the gates are queried again, and no gate
+//! gets additional time.
 //!
-//! Only an answer that is complete, in time and as expected is a yes. Everything else is no yes,
-//! and says in words what is wrong.
+//! Only a response that is complete, in time and as expected is an approval. Any other response
+//! counts as none, and its message contains the error.
 //!
-//! - `address`: which addresses may be asked
+//! - `address`: the addresses that gates may request
 //! - `admission`: refuses gates with other addresses
-//! - `answer`: what an answer means
-//! - `check`: what is to be done about the gates of a wave
+//! - `answer`: interprets responses
+//! - `check`: the next action for the gates of a wave
 //!
-//! The process that has the flags brings a `GateClient` that asks over HTTP.
+//! The process with the flags provides a `GateClient` that uses HTTP.
 
 pub mod address;
 mod admission;
@@ -36,28 +36,28 @@ pub use self::check::{GateCheck, GateMemory, check};
 use ballast_api::ballast::v1alpha1::Gate;
 use ballast_k8s::Time;
 
-/// The most time that an answer may take, if the gate has as much left.
+/// Maximum time for a response, if the gate has as much left.
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// What a webhook gets, at most: moves of the wave beyond it are only counted.
+/// Maximum number of moves in a request to a webhook. Further moves of the wave are only counted.
 pub const WEBHOOK_MOVES_MAX: usize = 500;
 
-/// The body of the question to webhooks.
+/// Returns the body of the request to webhooks.
 pub fn body(rebalance: Value, wave: i64, moves: Vec<Value>, remaining: usize) -> Value {
     serde_json::json!({"rebalance": rebalance, "wave": wave, "moves": moves, "remaining": remaining})
 }
 
-/// Asks a gate.
+/// A client that queries gates.
 #[async_trait]
 pub trait GateClient: Send + Sync + 'static {
-    /// Asks once. It returns within a bounded time, also if no answer comes.
+    /// Queries the gate once. Returns within a bounded time, also without a response.
     async fn ask(&self, gate: &Gate, question: &WaveQuestion) -> GateAnswer;
 }
 
-/// What a gate has answered.
+/// The response of a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateAnswer {
     pub is_yes: bool,
-    /// For people.
+    /// The message for users.
     pub words: String,
 }
 
@@ -71,19 +71,19 @@ impl GateAnswer {
     }
 }
 
-/// What the gates are asked about.
+/// The input of a request to the gates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaveQuestion {
-    /// The namespace of the rebalance, for the share of its requests. Empty for a
+    /// The namespace of the rebalance, for its share of concurrent requests. Empty for a
     /// ClusterRebalance.
     pub namespace: Arc<str>,
-    /// What a webhook gets: `{rebalance, wave, moves}`.
+    /// The body for webhooks: `{rebalance, wave, moves}`.
     pub body: Arc<Value>,
-    /// The most time that an answer may take.
+    /// Maximum time for a response.
     pub within: Duration,
 }
 
-/// The gates that are asked now, about one wave.
+/// The gates to query now, about one wave.
 #[derive(Clone, Debug)]
 pub struct GateQuestion {
     pub wave: WaveId,
@@ -91,10 +91,10 @@ pub struct GateQuestion {
     pub about: WaveQuestion,
 }
 
-/// Which wave is asked about: its number, and since when.
+/// A wave: its number, and the time since which its gates are queried.
 pub type WaveId = (i64, Option<Time>);
 
-/// The answers to a question.
+/// The responses to a query.
 #[derive(Clone, Debug)]
 pub struct GateAnswers {
     pub wave: WaveId,
@@ -102,7 +102,7 @@ pub struct GateAnswers {
 }
 
 impl GateQuestion {
-    /// Asks all gates of the question at once.
+    /// Queries all gates at once.
     pub async fn ask(self, client: &dyn GateClient) -> GateAnswers {
         let GateQuestion { wave, gates, about } = self;
         let each = gates.iter().map(|(index, gate)| {
@@ -113,7 +113,7 @@ impl GateQuestion {
     }
 }
 
-/// No gate can be asked: no flag allows any address.
+/// A client without allowed addresses, which queries no gate.
 pub struct NoGates;
 
 #[async_trait]

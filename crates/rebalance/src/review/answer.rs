@@ -1,5 +1,5 @@
-//! Answers one review: what would happen to which workload, and why. Pure: it waits for nothing,
-//! and what it changes is its own copy of the present.
+//! Computes the result of one review: the move of each workload, with the reason. Pure: nothing
+//! blocks, and only a private copy of the present is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,19 +31,19 @@ use ballast_scheduler::planning::{
 use ballast_scheduler::reservations::Names;
 use ballast_watch::View;
 
-/// Bytes of traces in one answer. Entries beyond it are counted and not listed.
+/// Maximum bytes of traces in one response. Entries beyond it are counted and not listed.
 const TRACES_BYTES_MAX: usize = 16 << 20;
-/// The new clusters times the workloads, in decisions: about a second of a core.
+/// Maximum of new clusters times workloads, in decisions: about a second of a core.
 const PRICE_MAX: usize = 200_000;
-/// What an explanation costs, in decisions: its text is most of it.
+/// The cost of an explanation in decisions, mostly for its text.
 const LOSERS_PRICE: usize = 8;
 const FULL_PRICE: usize = 32;
-/// Workloads that fit nowhere for which it is tried what would help.
+/// Maximum number of workloads without capacity for which remedies are searched.
 const HELPED_MAX: usize = 20;
 
-/// The answer. `scope` is the namespace of a review that is about one namespace, and `details` is
-/// what it then tells of clusters. `before`: the bindings at the moment that mode AsBefore names.
-/// Once `gone` is true, the caller has gone, and the rest of the work is skipped.
+/// Computes the response. `scope` is the namespace of a namespaced review, and `details` limits its
+/// information about clusters. `before` are the bindings at the moment that mode AsBefore names.
+/// Once `gone` is true, the caller has disconnected, and the rest of the work is skipped.
 pub fn answer(
     spec: &ReviewSpec,
     scope: Option<&str>,
@@ -55,10 +55,10 @@ pub fn answer(
     let mut errors = FieldErrors::default();
     let none = Default::default();
     let suppose = spec.suppose.as_ref().unwrap_or(&none);
-    // The selection is by the real state, not by the supposed one.
+    // The selection uses the real state, not the hypothetical one.
     let selection = Selection::new(&spec.select, &[], scope, &present.view)?;
     let mut supposed = present.clone();
-    // A review of one namespace names the workloads of that namespace alone.
+    // A namespaced review names only workloads of its namespace.
     supposed.names = if scope.is_none() { Names::All } else { Names::OfNamespace };
     let names = match scope.filter(|_| details == ReviewDetails::Own) {
         Some(namespace) => ClusterNames::of_namespace(namespace, &present.view, &mut supposed),
@@ -80,7 +80,7 @@ pub fn answer(
         return match scope {
             None => survived(survive.by, cases, &supposed.clearing(Clearing::of(&spec.select)), gone),
             Some(_) => {
-                // The clusters that the namespace does not know have workloads that move, too.
+                // The clusters that the namespace may not see have workloads that move, too.
                 let mut fleet = present.clone().clearing(Clearing::of(&spec.select));
                 what_if::clusters(&mut fleet, &suppose.clusters, &names, &mut errors);
                 survived_locally(survive.by, &cases, &fleet, names.own(), gone)
@@ -109,7 +109,7 @@ pub fn answer(
     Ok(ReviewStatus { revision: present.view.revision.to_string(), unknown_names, ..status })
 }
 
-/// What the loss of each domain would strand.
+/// Computes the replicas that the loss of each domain would strand.
 fn survived(
     by: FailureDomain,
     cases: Vec<ParsedBinding>,
@@ -132,9 +132,10 @@ fn no_domains(by: FailureDomain) -> FieldErrors {
     errors
 }
 
-/// What the loss of each domain would strand of these workloads of a namespace. The workloads of
-/// all namespaces compete for the capacity that is left, so all are decided. `known`: the clusters
-/// that the namespace may know; the domains of other clusters, and amounts, are left out then.
+/// Computes the replicas of these workloads of a namespace that the loss of each domain would
+/// strand. The workloads of all namespaces compete for the remaining capacity, so all are decided.
+/// `known` are the clusters that the namespace may see; other domains, and amounts, are omitted
+/// then.
 fn survived_locally(
     by: FailureDomain,
     cases: &[ParsedBinding],
@@ -168,9 +169,9 @@ fn survived_locally(
     Ok(ReviewStatus { revision, summary, survival, ..ReviewStatus::default() })
 }
 
-/// Refuses a review whose new clusters cost too much (LI10). Each is another cluster for each
-/// decision, and another line of each explanation. The clusters that exist are bounded by whoever
-/// registers them, and any number of them can be supposed to be lost or changed.
+/// Refuses a review with new clusters that cost too much (LI10). Each adds a cluster to each
+/// decision, and a line to each explanation. Existing clusters are bounded by their registration,
+/// and any number of them may be supposed to be lost or changed.
 fn check_price(spec: &ReviewSpec, clusters: usize, workloads: usize, errors: &mut FieldErrors) {
     let weight = match spec.explain {
         Explain::None => 0,
@@ -191,7 +192,7 @@ fn check_price(spec: &ReviewSpec, clusters: usize, workloads: usize, errors: &mu
     errors.push(&FieldPath::new("spec.suppose.clusters"), "FieldValueTooMany", why);
 }
 
-/// The entries of an answer, within its bounds.
+/// The entries of a response, within its bounds.
 struct Listing<'a> {
     present: &'a PlanningSnapshot,
     limits: Limits,
@@ -200,10 +201,10 @@ struct Listing<'a> {
     bytes_left: usize,
     helps_left: usize,
     moves: Vec<ReviewedMove>,
-    /// Workloads that stay. They are listed after those that move, if reasons are asked for.
+    /// Workloads that stay. They are listed after moving ones, if an explanation is requested.
     stays: Vec<ReviewedMove>,
     unplaceable: Vec<Unplaceable>,
-    /// Entries that could be listed.
+    /// The number of entries without the limit.
     listable: usize,
 }
 
@@ -262,7 +263,7 @@ impl<'a> Listing<'a> {
         ReviewStatus { objective, cost, plan_hash, ..self.status(plan.summary, plan.clusters, reasons) }
     }
 
-    /// Lists the bindings that a running rebalance is moving. The plan leaves them alone.
+    /// Lists the bindings that a running rebalance is moving. The plan skips them.
     fn leave_moving(&mut self, plan: &mut MovePlan, moving: Vec<ParsedBinding>) {
         for case in &moving {
             let (reason, message) = planned_moves::moving_already(case);
@@ -271,7 +272,7 @@ impl<'a> Listing<'a> {
         plan.keep(moving, planned_moves::moving_already);
     }
 
-    /// Lists a binding that stays, if the review lists these.
+    /// Lists a binding that stays, within the limit.
     fn list_stay(&mut self, case: &ParsedBinding, reason: Option<MoveReason>, message: &str, trace: Option<FreeForm>) {
         self.listable += 1;
         if !self.is_full(self.moves.len() + self.stays.len()) {
@@ -337,7 +338,7 @@ impl<'a> Listing<'a> {
         self.unplaceable.push(Unplaceable { binding, workload, reason: Some(reason), message, trace });
     }
 
-    /// Explains where the bindings are, and decides nothing.
+    /// Explains the present placements without deciding.
     fn present_places(mut self, mut cases: Vec<ParsedBinding>, gone: &AtomicBool) -> ReviewStatus {
         let how = |mode| PlanOptions { mode, limits: Limits::default() };
         planning::in_order(&mut cases, Order::Priority);
@@ -380,7 +381,7 @@ impl<'a> Listing<'a> {
         self.trace_with(draft, case, how, Vec::new())
     }
 
-    /// The trace, with what would help as `help`.
+    /// Returns the trace, with remedies as `help`.
     fn trace_with(
         &mut self,
         draft: &mut PlanBuilder,
@@ -425,7 +426,7 @@ fn entry(case: &ParsedBinding, reason: Option<MoveReason>, message: &str) -> Rev
     }
 }
 
-/// One reason for each cluster that did not get the workload, from the last attempt.
+/// Returns one reason for each cluster that did not get the workload, from the last attempt.
 fn losers(trace: &Trace) -> Value {
     let clusters = trace.attempts.last().map_or(&[][..], |attempt| &attempt.clusters);
     let lost = clusters.iter().filter_map(|cluster| {
@@ -435,7 +436,7 @@ fn losers(trace: &Trace) -> Value {
     json!({"losers": lost.collect::<Vec<Value>>()})
 }
 
-/// Why the last pass placed the binding nowhere, if it did.
+/// Returns the reason why the last pass placed the binding nowhere, if it did.
 fn unscheduled(case: &ParsedBinding) -> Option<(MoveReason, String)> {
     if case.is_placement() {
         return None;
@@ -449,7 +450,7 @@ fn unscheduled(case: &ParsedBinding) -> Option<(MoveReason, String)> {
     (scheduled.status == "False").then_some((reason, scheduled.message))
 }
 
-/// Where a displaced binding belongs.
+/// Returns a message about the former placement of a displaced binding.
 fn displaced(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
     match draft.propose_home(case, None, &Limits::default()) {
         Proposal::Move { to, .. } => format!("displaced: it belongs on {}", listed(&shares(&to))),
@@ -458,8 +459,8 @@ fn displaced(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
     }
 }
 
-/// How the binding stands, in words, with the rules that its placement breaks without having to
-/// move, and the clusters that nothing is sent to.
+/// Returns a message about the standing of the binding, with the rules that its placement violates
+/// without having to move, and the clusters with suspended dispatching.
 fn standing(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
     if case.is_placement() {
         return String::new();

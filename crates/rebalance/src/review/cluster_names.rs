@@ -1,8 +1,8 @@
-//! Which clusters a review may name (`--local-review-details`). Pure.
+//! The clusters that a review may name (`--local-review-details`). Pure.
 //!
-//! With `own`, a LocalPlacementReview knows only the clusters that bindings of its namespace are
-//! on, or that their placements select. The others are removed from the review's copy of the
-//! present before anything is decided. So no entry, reason or suggestion can name them, and the
+//! With `own`, a LocalPlacementReview only sees the clusters that have bindings of its namespace,
+//! or that their placements select. The others are removed from the review's copy of the present
+//! before anything is decided. Therefore no entry, reason or suggestion can name them, and the
 //! decisions are the same: no binding of the namespace could be placed there.
 
 use std::cell::RefCell;
@@ -18,17 +18,17 @@ use ballast_k8s::suggestion::Hints;
 use ballast_scheduler::planning::{ParsedBinding, PlanningSnapshot};
 use ballast_watch::View;
 
-/// What a LocalPlacementReview tells of clusters.
+/// The information about clusters in a LocalPlacementReview.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReviewDetails {
-    /// Names, free room and objections of all clusters.
+    /// Names, free capacity and objections of all clusters.
     #[default]
     Full,
-    /// Those of the clusters that bindings of the namespace are or may be on.
+    /// Only of the clusters that bindings of the namespace use or may use.
     Own,
 }
 
-/// The clusters that a review knows.
+/// The clusters that a review may name.
 pub struct ClusterNames<'a> {
     view: &'a View,
     /// `None`: all of them.
@@ -37,12 +37,12 @@ pub struct ClusterNames<'a> {
 }
 
 impl<'a> ClusterNames<'a> {
-    /// All clusters.
+    /// Returns all clusters.
     pub fn all(view: &'a View) -> ClusterNames<'a> {
         ClusterNames { view, known: None, hints: RefCell::default() }
     }
 
-    /// Those that the namespace knows. The others leave `present`.
+    /// Returns the clusters that the namespace may see, and removes the others from `present`.
     pub fn of_namespace(namespace: &str, view: &'a View, present: &mut PlanningSnapshot) -> ClusterNames<'a> {
         let mut known = BTreeSet::new();
         let mut placements: HashSet<Shared<Placement>> = HashSet::new();
@@ -67,13 +67,14 @@ impl<'a> ClusterNames<'a> {
         self.is_known(name) && self.view.get(&Key::cluster(CLUSTERS, name)).is_some()
     }
 
-    /// Returns the fault of a name that no known cluster has.
+    /// Returns the error for a name that no visible cluster has.
     pub fn unknown(&self, name: &str) -> String {
         let known = self.view.list(CLUSTERS, None).map(|object| &*object.key.name).filter(|name| self.is_known(name));
         self.hints.borrow_mut().with_suggestion("no cluster has this name".to_owned(), name, known)
     }
 
-    /// The clusters that the namespace knows, also those that are gone. `None`: all of them.
+    /// Returns the clusters that the namespace may see, including deleted ones. `None`: all of
+    /// them.
     pub fn own(&self) -> Option<&BTreeSet<Arc<str>>> {
         self.known.as_ref()
     }
@@ -83,7 +84,7 @@ impl<'a> ClusterNames<'a> {
     }
 }
 
-/// Whether an affinity of the placement selects the cluster.
+/// Returns whether an affinity of the placement selects the cluster.
 fn selects(placement: &Placement, cluster: &Cluster) -> bool {
     let of_groups = placement.terms.iter().flat_map(|term| [&term.affinity].into_iter().chain(&term.overflow));
     let mut affinities = placement.affinity.iter().chain(of_groups).peekable();

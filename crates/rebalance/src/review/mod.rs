@@ -1,9 +1,9 @@
-//! PlacementReview and LocalPlacementReview: answers what would happen, and why (BD1).
+//! PlacementReview and LocalPlacementReview: compute the effects of changes, with reasons (BD1).
 //!
-//! *Invariants.* A review writes nothing: it reads one view and changes its own copy. It is
-//! answered on a thread beside those that serve, and a bounded number at once: one for each user,
-//! and further ones wait for their turn (`base::places`). Between two decisions the review checks
-//! whether its caller still waits.
+//! *Invariants.* A review writes nothing: it reads one view and changes its own copy. It runs on a
+//! separate thread, with limited concurrency: one review for each user at a time, and further ones
+//! wait for a permit (`base::places`). Between two decisions the review checks whether its caller
+//! still waits.
 
 mod answer;
 mod cluster_names;
@@ -34,19 +34,20 @@ use ballast_registry::{Action, Client};
 use ballast_scheduler::planning::{KnownAnswer, KnownSurvival, Planner, PlanningSnapshot};
 use ballast_watch::View;
 
-/// Reviews over fleets of more bindings than this are large.
+/// Reviews of more bindings than this are large.
 const LARGE_BINDINGS: usize = 10_000;
-/// Reviews that are answered at once.
+/// Maximum number of concurrent reviews.
 const AT_ONCE_MAX: usize = 8;
-/// Large ones, and those about the past, that are answered at once.
+/// Maximum number of concurrent large reviews, and reviews of the past.
 const LARGE_AT_ONCE_MAX: usize = 1;
-/// Those of `system:masters`, which have places of their own.
+/// Maximum number of concurrent reviews of `system:masters`, which have separate permits.
 const MASTERS_AT_ONCE_MAX: usize = 4;
-/// Reviews that wait, and for how long. A page or a command asks a few at a time.
+/// Maximum number of queued reviews, and their maximum wait. A web page or a command sends a few at
+/// a time.
 const WAITING_MAX: usize = 64;
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// How long an answer about losses may take, before the last one that is known is returned.
+/// Maximum time to compute survival before the latest known result is returned.
 const SURVIVE_MAX: Duration = Duration::from_secs(8);
 
 pub struct PlacementReviews {
@@ -54,13 +55,13 @@ pub struct PlacementReviews {
     clock: Arc<dyn Clock>,
     planner: Planner,
     profile: Profile,
-    /// What a LocalPlacementReview tells of clusters.
+    /// The information about clusters in a LocalPlacementReview.
     details: ReviewDetails,
     users: ReviewPlaces,
     masters: ReviewPlaces,
 }
 
-/// The places of small and of large reviews.
+/// The permits for small and for large reviews.
 struct ReviewPlaces {
     small: Arc<Places>,
     large: Arc<Places>,
@@ -85,7 +86,7 @@ impl ReviewPlaces {
 }
 
 impl PlacementReviews {
-    /// The profile has to be that of the scheduler.
+    /// Creates the action. The profile must be the scheduler's.
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> PlacementReviews {
         PlacementReviews {
             client,
@@ -98,14 +99,14 @@ impl PlacementReviews {
         }
     }
 
-    /// Lets a LocalPlacementReview tell this of clusters.
+    /// Sets the information about clusters in a LocalPlacementReview.
     #[must_use]
     pub fn with_local_details(mut self, details: ReviewDetails) -> PlacementReviews {
         self.details = details;
         self
     }
 
-    /// What the review is about, and the past state where it asks for one.
+    /// Returns the snapshot of the review: the present, or a past state.
     async fn present(&self, spec: &ReviewSpec) -> Result<Result<PlanningSnapshot, FieldErrors>, Status> {
         let Some(as_of) = &spec.as_of else {
             return Ok(Ok(self.planner.present(self.client.cache(), self.clock.now())));
@@ -116,7 +117,7 @@ impl PlacementReviews {
             Ok(state) => state,
             Err(errors) => return Ok(Err(errors)),
         };
-        // A planner of its own: that of the present would have to go back and forth.
+        // A separate planner: the cluster cache of the present would have to be rebuilt twice.
         Ok(Ok(Planner::new(self.profile.clone()).snapshot(view, now)))
     }
 }
@@ -136,7 +137,7 @@ impl Action for PlacementReviews {
         let invalid = |errors: FieldErrors| Status::invalid(GROUP, kind, &text(metadata, "name"), &errors);
 
         let newest = self.client.newest().await?;
-        // The loss of a domain concerns the workloads of all namespaces.
+        // The loss of a domain affects the workloads of all namespaces.
         let walked = scope.as_deref().filter(|_| spec.survive.is_none());
         let is_large = spec.as_of.is_some() || is_large(&newest, walked);
         let places = if caller.is_master() { &self.masters } else { &self.users };
@@ -163,7 +164,8 @@ impl Action for PlacementReviews {
         let (time, known) = (present.now, KnownSurvival::of(self.client.cache()));
         let mut answered = tokio::task::spawn_blocking(move || {
             let answered = answer(&spec, scope.as_deref(), details, &present, before.as_deref(), &gone);
-            // The turn is over when the work is, also if the caller has left before.
+            // The permit is released when the work ends, also if the caller has disconnected
+            // before.
             drop(turn);
             answered
         });
@@ -195,12 +197,12 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Whether the review is about all workloads of the fleet as it is.
+/// Returns whether the review covers all workloads of the present, without hypothetical changes.
 fn is_about_the_fleet(spec: &ReviewSpec) -> bool {
     spec.as_of.is_none() && spec.suppose.is_none() && spec.select.iter().any(SelectEntry::has_no_condition)
 }
 
-/// The answer that the background has computed last.
+/// Returns the latest result computed in the background.
 fn known_answer(known: &KnownAnswer) -> ReviewStatus {
     ReviewStatus {
         revision: known.revision.to_string(),
@@ -212,7 +214,7 @@ fn known_answer(known: &KnownAnswer) -> ReviewStatus {
 }
 
 fn is_large(view: &View, scope: Option<&str>) -> bool {
-    // A namespace would have to be walked, so it is large where everything is small.
+    // Counting a namespace requires a walk, which is skipped if the whole store is small.
     let all: usize = BINDINGS.into_iter().map(|kind| view.count(kind, None)).sum();
     match scope {
         _ if all <= LARGE_BINDINGS => false,
@@ -221,7 +223,7 @@ fn is_large(view: &View, scope: Option<&str>) -> bool {
     }
 }
 
-/// Everything that a plan is made from.
+/// Returns the kinds that a plan reads.
 fn kinds() -> Vec<GroupResource> {
     let fleet = SCOPES.into_iter().flat_map(|kinds| [kinds.placements, kinds.bindings]);
     BINDINGS.into_iter().chain(POLICIES).chain([CLUSTERS, FEDERATED_RESOURCE_QUOTAS]).chain(fleet).collect()

@@ -1,7 +1,7 @@
-//! What would help a workload that fits nowhere. Pure.
+//! Remedies for a workload that fits nowhere. Pure.
 //!
-//! Each sentence was tried: one objection of one cluster is removed, or capacity is added to one
-//! cluster, and the workload is decided again with what the plan has left.
+//! Each remedy was tried: one objection of one cluster is removed, or capacity is added to one
+//! cluster, and the workload is decided again with the capacity that the plan has left.
 
 use ballast_api::karmada::cluster::v1alpha1::{NOT_READY, UNREACHABLE};
 use ballast_engine::karmada::{
@@ -11,14 +11,15 @@ use ballast_k8s::Quantity;
 use ballast_k8s::taint::Effect;
 use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
 
-/// Sentences for one workload.
+/// Maximum number of remedies for one workload.
 const SENTENCES_MAX: usize = 3;
-/// Decisions that are tried for one workload to find them.
+/// Maximum number of decisions that are tried for one workload.
 const TRIALS_MAX: usize = 40;
-/// Clusters that room is added to, those with the most room first.
+/// Maximum number of clusters that capacity is added to, in descending order of free capacity.
 const WIDENED_MAX: usize = 5;
 
-/// What one change of one cluster, or of the placement, would make it fit. Empty if none would.
+/// Returns the single changes of a cluster, or of the placement, that would make the workload fit.
+/// Empty if there are none.
 pub fn remedies(
     present: &PlanningSnapshot,
     draft: &mut PlanBuilder,
@@ -30,7 +31,7 @@ pub fn remedies(
         return vec![sentence];
     }
     let Some(attempt) = trace.attempts.last() else { return Vec::new() };
-    // What is left after the moves that come before.
+    // The capacity left after the preceding moves.
     let left = PlanningSnapshot { clusters: draft.clusters().clone(), ..present.clone() };
     let mut trials = Trials { left, how: *how, trials: 0 };
     let mut sentences = trials.without_objections(case, attempt);
@@ -40,7 +41,7 @@ pub fn remedies(
     sentences
 }
 
-/// What a quota would have to be, if there is room and only a quota stands in the way.
+/// Returns the required quota, if there is capacity and only a quota is exceeded.
 fn with_more_quota(
     present: &PlanningSnapshot,
     draft: &mut PlanBuilder,
@@ -61,7 +62,7 @@ struct Trials {
 }
 
 impl Trials {
-    /// Whether the workload would fit if a cluster and its binding were like this.
+    /// Returns whether the workload would fit with this binding and cluster.
     fn fits(&mut self, case: &ParsedBinding, changed: Option<Cluster>) -> bool {
         if self.trials == TRIALS_MAX {
             return false;
@@ -90,7 +91,7 @@ impl Trials {
         sentences
     }
 
-    /// Takes the objection of one filter away.
+    /// Removes the objection of one filter.
     fn without(&mut self, filter: &str, case: &ParsedBinding, cluster: &Cluster) -> Option<String> {
         let name = &cluster.name;
         let resource = &case.request.resource;
@@ -114,7 +115,7 @@ impl Trials {
                 let what = format!("{} {}", resource.api_version, resource.kind);
                 self.fits(case, Some(changed)).then(|| format!("{name} would fit if it served {what}"))
             }
-            // It would not help to select what another group selects already.
+            // Selecting a cluster that another group selects already would not help.
             "ClusterAffinity" if case.request.placement.as_ref().is_some_and(|it| it.can_choose(cluster)) => None,
             "ClusterAffinity" => {
                 let changed = placement_edits(case, |placement| Placement {
@@ -143,7 +144,7 @@ impl Trials {
         }
     }
 
-    /// The least room on one cluster that would do.
+    /// Returns the least additional capacity on one cluster that suffices.
     fn with_more_room(&mut self, case: &ParsedBinding, attempt: &Attempt) -> Option<String> {
         let most = i64::from(case.request.replicas).max(1);
         let is_open = |traced: &&ClusterTrace| traced.free.is_some() && objections(traced).next().is_none();
@@ -160,7 +161,7 @@ impl Trials {
                 let (changed, _) = widened(&cluster, &case.request, fits, more)?;
                 self.fits(case, Some(changed)).then_some(more)
             };
-            // More than the best so far is of no interest.
+            // Only less than the best so far is of interest.
             let (mut low, mut high) = (1, best.as_ref().map_or(most, |(more, _)| more - 1));
             if high < low || tried(high).is_none() {
                 continue;
@@ -177,20 +178,20 @@ impl Trials {
     }
 }
 
-/// Whether the cluster is not ready. What would help there is for it to come back, and no advice.
+/// Returns whether the cluster is not ready. The only remedy would be its recovery.
 fn is_lost(cluster: &Cluster) -> bool {
     cluster.taints.iter().any(|taint| [UNREACHABLE, NOT_READY].contains(&&*taint.key))
 }
 
-/// Returns the filters whose objections to a cluster count: those that keep the workload off it,
-/// and those that let it take no more than it has.
+/// Returns the filters with effective objections to a cluster: filters that exclude the workload,
+/// and filters that prevent additional replicas.
 fn objections(traced: &ClusterTrace) -> impl Iterator<Item = &'static str> {
     let counts = |overruled: bool| !overruled || traced.closed;
     let counts = traced.filters.iter().filter(move |it| it.objection.is_some() && counts(it.overruled));
     counts.map(|verdict| verdict.filter)
 }
 
-/// The binding with another placement.
+/// Returns the binding with another placement.
 fn placement_edits(case: &ParsedBinding, change: impl FnOnce(Placement) -> Placement) -> Option<ParsedBinding> {
     let placement = case.request.placement.as_ref()?;
     let mut changed = case.clone();
@@ -198,8 +199,8 @@ fn placement_edits(case: &ParsedBinding, change: impl FnOnce(Placement) -> Place
     Some(changed)
 }
 
-/// The cluster with room for `more` replicas beyond the `fits` that it has room for, and what that
-/// takes, in words. None if its room is not known.
+/// Returns the cluster with capacity for `more` replicas in addition to `fits`, and a message about
+/// the change. `None` if the capacity of the cluster is unknown.
 fn widened(cluster: &Cluster, request: &Request, fits: i64, more: i64) -> Option<(Cluster, String)> {
     let mut room = cluster.capacity.clone()?;
     let wanted = fits.saturating_add(more);
@@ -240,7 +241,7 @@ fn widened(cluster: &Cluster, request: &Request, fits: i64, more: i64) -> Option
     Some((Cluster { capacity: Some(room), ..cluster.clone() }, text))
 }
 
-/// The amount as people write it: bytes in binary units, rounded up.
+/// Formats the amount for users: bytes in binary units, rounded up.
 fn shown(resource: &str, amount: Quantity) -> String {
     const UNITS: [(&str, i64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
     let is_bytes = matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");

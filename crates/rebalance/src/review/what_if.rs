@@ -1,5 +1,5 @@
-//! What a review supposes to be otherwise: clusters that are gone, changed or new, and workloads of
-//! other sizes. Pure: it changes a copy of the present of its own.
+//! The hypothetical changes of a review: clusters that are absent, changed or new, and workloads of
+//! other sizes. Pure: a private copy of the present is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use ballast_k8s::{FieldErrors, FieldPath, Key, Object, Quantity};
 use ballast_scheduler::planning::{ParsedBinding, PlanningSnapshot};
 use ballast_watch::View;
 
-/// Changes the clusters of `present`. Each entry is about the cluster as it is, not as another
-/// entry supposes it.
+/// Changes the clusters of `present`. Each entry refers to the real cluster, independent of other
+/// entries.
 ///
-/// A further loss adds to the present ones: where an entry supposes a loss, the clusters that are
-/// lost already are gone, too, unless an entry names them.
+/// An additional loss applies on top of present ones: if an entry supposes a loss, clusters that
+/// are lost already are removed, too, unless an entry names them.
 pub fn clusters(
     present: &mut PlanningSnapshot,
     supposed: &[SupposedCluster],
@@ -80,7 +80,7 @@ fn find(
     cluster
 }
 
-/// A new cluster is like the other one, and empty.
+/// Returns a new, empty cluster with the properties of `model`.
 fn like(model: &Cluster, name: &str) -> Cluster {
     let mut cluster = model.clone();
     cluster.metadata.name = Some(name.to_owned());
@@ -99,8 +99,8 @@ fn change(cluster: &mut Cluster, entry: &SupposedCluster, path: &FieldPath, erro
         cluster.metadata.labels.insert(key.clone(), value.clone());
     }
     let Some(allocatable) = &entry.allocatable else { return };
-    // What is allocated stays, so the room changes by the difference. The grades describe the nodes
-    // of a cluster of another size, so the sums alone decide.
+    // The allocated resources stay, so the free capacity changes by the difference. The models
+    // describe nodes of the former size, so only the sums are used.
     cluster.spec.resource_models.clear();
     let summary = cluster.status.resource_summary.get_or_insert_with(ResourceSummary::default);
     for (resource, amount) in allocatable.iter() {
@@ -128,7 +128,7 @@ fn put(present: &mut PlanningSnapshot, cluster: &Cluster) {
     present.suppose(cluster);
 }
 
-/// Gives the workloads their supposed sizes. Those that are not among `cases` are added.
+/// Sets the hypothetical sizes of workloads, adding workloads that are not among `cases`.
 pub fn workloads(
     cases: &mut Vec<ParsedBinding>,
     view: &View,
@@ -197,13 +197,13 @@ fn no_workload(view: &View, namespace: &str, wanted: &SupposedWorkload) -> Strin
     )
 }
 
-/// Bindings that are compared to find the closest name. Each costs microseconds, and a caller
-/// waits.
+/// Maximum number of bindings that are compared to find the closest name. Each costs microseconds,
+/// and a caller waits.
 const NAMES_READ_MAX: usize = 1_000;
 
-/// `what`, with what the caller may have meant: a binding that is about the workload and has
-/// another name than is looked for (T2), or the nearest name of a bound workload of the kind in the
-/// namespace. A placement of the Fleet family is bound itself.
+/// Appends a suggestion to `what`: a binding of the workload under another name (T2), or the
+/// nearest name of a bound workload of the kind in the namespace. A placement of the KubeFleet
+/// family is bound itself.
 pub fn with_suggested_workload(
     what: String,
     view: &View,
@@ -245,7 +245,7 @@ pub fn check_places(select: &[SelectEntry], view: &View, known: &ClusterNames<'_
     for (index, entry) in select.iter().enumerate() {
         for (field, names) in [("placedOn", &entry.placed_on), ("notPlacedOn", &entry.not_placed_on)] {
             for (position, name) in names.iter().enumerate().filter(|(_, name)| !known.has(name)) {
-                // A cluster that is gone may still be where bindings say that they are.
+                // Bindings may still have a deleted cluster as a target.
                 let is_left = match known.own() {
                     Some(own) => own.contains(&**name),
                     None => left.get_or_insert_with(|| targets(view)).contains(name),
@@ -258,7 +258,7 @@ pub fn check_places(select: &[SelectEntry], view: &View, known: &ClusterNames<'_
     }
 }
 
-/// The names of all clusters that bindings have targets on.
+/// Returns the names of all clusters that are targets of bindings.
 fn targets(view: &View) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {

@@ -1,16 +1,15 @@
-//! Makes the ClusterRebalances of RebalanceSchedules: by the clock, or when clusters have
-//! recovered.
+//! Creates the ClusterRebalances of RebalanceSchedules: by time, or when clusters have recovered.
 //!
-//! The new ClusterRebalance and the status of the schedule are one transaction, on the revision of
-//! the schedule. So a time is served once, even if the process is killed. Recoveries are followed
-//! in the status, too: a restart goes on with the clusters that are lost or back for less than the
-//! stable time.
+//! The new ClusterRebalance and the status of the schedule are one transaction, with the revision
+//! of the schedule as a precondition. Therefore a time is served once, even if the process is
+//! killed. Recoveries are also recorded in the status: after a restart, clusters that are lost, or
+//! recovered for less than the stable time, are still followed.
 //!
 //! The owner reference of a ClusterRebalance names its schedule. There is no garbage collector, so
 //! this worker deletes the ClusterRebalances of a deleted schedule.
 //!
-//! Deliberately absent: recoveries of Fleet's MemberClusters. And an outage that begins and ends
-//! before this loop looks once, some milliseconds, is none.
+//! Not supported: recoveries of KubeFleet's MemberClusters. An outage that begins and ends within
+//! some milliseconds, before this loop runs, is not detected.
 
 mod plan;
 
@@ -42,14 +41,14 @@ use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work, commi
 
 const SCHEDULES: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
 
-/// What a deleted schedule has made goes in steps of this size.
+/// Maximum number of ClusterRebalances of a deleted schedule that are deleted in one step.
 const DELETED_AT_ONCE_MAX: usize = 100;
 
 pub struct Schedules {
     client: Client,
     clock: Arc<dyn Clock>,
     recorder: Recorder,
-    /// The schedules that wait for clusters. A change of a cluster concerns no others.
+    /// The schedules that wait for clusters. A change of a cluster affects no others.
     waiting: BTreeSet<Key>,
 }
 
@@ -58,7 +57,7 @@ impl Schedules {
         Schedules { client, clock, recorder: recorder.named("rebalance-schedule"), waiting: BTreeSet::new() }
     }
 
-    /// Keeps in mind whether the schedule waits for clusters.
+    /// Records whether the schedule waits for clusters.
     fn note(&mut self, schedule: &Object) {
         match read::<RebalanceSchedule>(schedule).is_some_and(|schedule| schedule.spec.on.is_some()) {
             true => self.waiting.insert(schedule.key.clone()),
@@ -82,7 +81,7 @@ impl Work for Schedules {
             self.note(object);
             queue.mark(object.key.clone(), 0);
         }
-        // Those of a schedule that was deleted meanwhile.
+        // ClusterRebalances of a schedule that was deleted meanwhile.
         for schedule in view.list(CLUSTER_REBALANCES, None).filter_map(|object| schedule_of(object)) {
             queue.mark(schedule, 0);
         }
@@ -117,7 +116,7 @@ fn read<T: for<'a> Deserialize<'a>>(object: &Object) -> Option<T> {
     read.inspect_err(|error| tracing::warn!(key = %object.key, %error, "cannot be read")).ok()
 }
 
-/// The schedule whose label the ClusterRebalance has.
+/// Returns the schedule in the label of the ClusterRebalance.
 fn schedule_of(rebalance: &Object) -> Option<Key> {
     Some(Key::cluster(SCHEDULES, rebalance.label(SCHEDULE_LABEL)?))
 }
@@ -127,7 +126,7 @@ fn readiness_changed(event: &watch::Event) -> bool {
     previous.labels != event.object.labels || ready(previous) != ready(&event.object)
 }
 
-/// Whether the cluster is Ready, and since when. `None`: nothing says so.
+/// Returns whether the cluster is Ready, and since when. `None`: it has no Ready condition.
 fn ready(cluster: &Object) -> Option<(bool, Time)> {
     let cluster = cluster.typed::<Cluster>().ok()?;
     let is_ready = |condition: &&Condition| condition.type_ == "Ready";
@@ -135,7 +134,7 @@ fn ready(cluster: &Object) -> Option<(bool, Time)> {
     Some((condition.status == "True", condition.last_transition_time))
 }
 
-/// A ClusterRebalance, as far as its schedule looks at it.
+/// The fields of a ClusterRebalance that its schedule reads.
 #[derive(Deserialize)]
 struct PartialRebalance {
     metadata: ObjectMeta,
@@ -158,7 +157,7 @@ struct PartialStatus {
 }
 
 impl PartialRebalance {
-    /// The uid of the schedule that made it.
+    /// Returns the uid of the schedule that created it.
     fn maker(&self) -> Option<&str> {
         let owners = self.metadata.owner_references.iter();
         let mut makers = owners.filter(|owner| owner.kind == "RebalanceSchedule" && owner.controller == Some(true));
@@ -271,8 +270,7 @@ async fn delete(client: &Client, keys: Vec<Key>) -> Next {
     }
 }
 
-/// Writes what the plan says, all or nothing. Returns the new revision of the schedule, if there is
-/// one.
+/// Writes the plan, all or nothing. Returns the new revision of the schedule, if it changed.
 async fn commit(
     client: &Client,
     view: &View,
@@ -307,7 +305,7 @@ async fn commit(
     Ok(written.into_iter().next().filter(|_| has_status).map(|schedule| schedule.revision))
 }
 
-/// The ClusterRebalance, as a client would create it.
+/// Returns the ClusterRebalance, as a client would create it.
 fn made_of(
     view: &View,
     schedule: &Object,
@@ -323,8 +321,8 @@ fn made_of(
     labels.insert(SCHEDULE_LABEL.to_owned(), schedule.key.name.to_string());
     let mut annotations = own(&template.metadata.annotations);
     annotations.insert(SCHEDULED_FOR.to_owned(), make.due.to_string());
-    // The users who have written the schedule have written this, and an approval of the template is
-    // an approval of its ClusterRebalances.
+    // The users who wrote the schedule count as its authors, and an approval of the template is an
+    // approval of its ClusterRebalances.
     let of_schedule = |name: &str| typed.metadata.annotations.get(name).map(String::as_str);
     let approver = of_schedule(APPROVED_BY).filter(|_| template.spec.approved).map(str::to_owned);
     let changers = of_schedule(CHANGED_BY).map(str::to_owned);
@@ -335,7 +333,7 @@ fn made_of(
         annotations.insert(RECOVERED.to_owned(), make.recovered());
     }
     let api_version = format!("{GROUP}/v1alpha1");
-    // As it is stored: what the template leaves out, an undo takes over.
+    // In the stored form: an undo inherits fields that the template omits.
     let tree = schedule.value().map_err(Status::internal)?;
     let mut spec = tree["spec"]["template"]["spec"].as_object().cloned().unwrap_or_default();
     take_over(view, &Key::cluster(CLUSTER_REBALANCES, &*make.name), &mut spec);

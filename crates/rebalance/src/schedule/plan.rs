@@ -1,12 +1,13 @@
-//! Decides what a RebalanceSchedule makes, aborts and deletes now, and when to look again. Pure.
+//! Decides the ClusterRebalances that a RebalanceSchedule creates, aborts and deletes, and the time
+//! of the next check. Pure.
 //!
-//! As CronJob, where CronJob has the same field: of several times that were missed the latest is
-//! made up for, and one that Forbid held up is made when it may be, within its deadline. The time
-//! that was served last is in the status, and what is made is named by its time. So neither a
-//! restart nor a clock that steps back makes anything twice.
+//! Follows CronJob for fields that CronJob has, too: of several missed times only the latest is
+//! served, and one that Forbid delayed is created later, within its deadline. The status contains
+//! the time that was served last, and names contain the time. Therefore neither a restart nor a
+//! clock that steps back creates anything twice.
 //!
-//! Differs from CronJob (D52): Replace aborts what runs instead of deleting it. Moves that have
-//! begun settle, and what was done can be seen and undone.
+//! Differs from CronJob (D52): Replace aborts the active ClusterRebalance instead of deleting it.
+//! Moves that have begun settle, and its results can be seen and undone.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +21,11 @@ use ballast_k8s::cron::{Cron, Zone};
 use ballast_k8s::{Selector, Time};
 use ballast_worker::events::Severity;
 
-/// More times missed than this are worth a warning.
+/// Number of missed times above which a warning is reported.
 const MISSED_MAX: usize = 100;
-/// The lost clusters that one schedule remembers.
+/// Maximum number of lost clusters that one schedule follows.
 const RECOVERIES_MAX: usize = 1_000;
-/// The clusters that an annotation or a message names.
+/// Maximum number of clusters that an annotation or a message names.
 const NAMED_MAX: usize = 10;
 
 pub struct Observed<'a> {
@@ -33,11 +34,11 @@ pub struct Observed<'a> {
     pub created: Time,
     pub spec: &'a RebalanceScheduleSpec,
     pub status: &'a RebalanceScheduleStatus,
-    /// What this schedule has made and is still there.
+    /// The existing ClusterRebalances that this schedule created.
     pub made: &'a [OwnedRebalance],
     /// All clusters, for schedules that wait for them.
     pub clusters: &'a [ObservedCluster<'a>],
-    /// Whether a ClusterRebalance of this name exists that the schedule does not own.
+    /// Returns whether a ClusterRebalance of this name exists that the schedule does not own.
     pub is_taken: &'a dyn Fn(&str) -> bool,
     pub now: Time,
 }
@@ -50,7 +51,7 @@ pub struct OwnedRebalance {
     pub state: OwnedState,
     /// Its `spec.abort` is set.
     pub is_aborting: bool,
-    /// It has an objective, and found no move that gains anything.
+    /// Whether it has an objective, and found no move with a gain.
     pub is_idle: bool,
 }
 
@@ -58,17 +59,17 @@ pub struct OwnedRebalance {
 pub enum OwnedState {
     Active,
     Successful,
-    /// It was aborted, or a move of it failed.
+    /// It was aborted, or one of its moves failed.
     Failed,
 }
 
-/// A cluster, as far as it matters here.
+/// The fields of a cluster that schedules use.
 pub struct ObservedCluster<'a> {
     pub name: &'a str,
     pub labels: &'a [(Box<str>, Box<str>)],
-    /// `None`: nothing says whether it is.
+    /// `None`: it has no Ready condition.
     pub ready: Option<bool>,
-    /// When `ready` became so, by the condition of the Cluster.
+    /// The last change of `ready`, according to the condition of the Cluster.
     pub since: Time,
 }
 
@@ -82,18 +83,18 @@ pub struct ScheduleActions {
     pub look_again: Option<Time>,
 }
 
-/// A ClusterRebalance to make.
+/// A ClusterRebalance to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRebalance {
     pub name: String,
-    /// The time that it is made for.
+    /// The time that it is created for.
     pub due: Time,
-    /// The clusters whose recovery it is made for. Empty: it is made by the clock.
+    /// The recovered clusters that it is created for. Empty: it is created by time.
     pub clusters: Vec<String>,
 }
 
 impl NewRebalance {
-    /// The clusters, for people: `member1, member2 and 8 more`.
+    /// Returns the clusters for messages: `member1, member2 and 8 more`.
     pub fn recovered(&self) -> String {
         listed(&self.clusters)
     }
@@ -106,10 +107,10 @@ pub struct Event {
     pub message: String,
 }
 
-/// One that is due now.
+/// A ClusterRebalance that is due now.
 struct Due {
     make: NewRebalance,
-    /// It became due since the last look.
+    /// Whether it became due since the last check.
     is_new: bool,
 }
 
@@ -159,13 +160,13 @@ fn see_what_ended(observed: &Observed<'_>, plan: &mut ScheduleActions) {
     plan.status.active.sort();
 }
 
-/// What is said of the newest one, if there was nothing to do.
+/// Returns a message if the newest one had nothing to do.
 fn last_said(observed: &Observed<'_>) -> &'static str {
     let newest = observed.made.iter().max_by_key(|made| (made.created, &made.name));
     if newest.is_some_and(|made| made.is_idle) { "the last one had nothing to gain" } else { "" }
 }
 
-/// The latest time that nothing was made for yet.
+/// Returns the latest time that is not served yet.
 fn by_clock(observed: &Observed<'_>, line: &str, plan: &mut ScheduleActions) -> Result<Option<Due>, String> {
     let Observed { spec, now, .. } = *observed;
     plan.status.recoveries.clear();
@@ -179,7 +180,7 @@ fn by_clock(observed: &Observed<'_>, line: &str, plan: &mut ScheduleActions) -> 
     plan.look_again = if spec.suspend { None } else { next };
     plan.status.next_schedule_time = plan.look_again;
     let Some(latest) = cron.latest(now, &zone).filter(|&latest| latest > served) else { return Ok(None) };
-    // Until the last look the clock had not come that far.
+    // The time had not been reached at the last check.
     let is_new = observed.status.next_schedule_time.is_none_or(|next| next <= latest);
     if spec.suspend {
         return Ok(None);
@@ -199,7 +200,7 @@ fn by_clock(observed: &Observed<'_>, line: &str, plan: &mut ScheduleActions) -> 
     Ok(Some(Due { make: NewRebalance { name, due: latest, clusters: Vec::new() }, is_new }))
 }
 
-/// One for all clusters that have been back for long enough.
+/// Returns one ClusterRebalance for all clusters that have recovered for long enough.
 fn by_recovery(observed: &Observed<'_>, on: &ScheduleOn, plan: &mut ScheduleActions) -> Result<Option<Due>, String> {
     let Observed { spec, now, .. } = *observed;
     let recovered = on.cluster_recovered.as_ref().ok_or("`on` names no event")?;
@@ -234,8 +235,8 @@ fn by_recovery(observed: &Observed<'_>, on: &ScheduleOn, plan: &mut ScheduleActi
     Ok(Some(Due { make: NewRebalance { name, due: latest, clusters }, is_new }))
 }
 
-/// The clusters that are lost, and those that are back. A cluster counts as lost when it says that
-/// it is not Ready. One that has never said so has just joined.
+/// Returns the clusters that are lost, and those recovered. A cluster counts as lost if its Ready
+/// condition is false; one that never had the condition has just joined.
 fn followed(observed: &Observed<'_>, selector: &Selector) -> Vec<Recovery> {
     let known: BTreeMap<&str, Option<Time>> =
         observed.status.recoveries.iter().map(|recovery| (recovery.cluster.as_str(), recovery.ready_since)).collect();
@@ -244,10 +245,10 @@ fn followed(observed: &Observed<'_>, selector: &Selector) -> Vec<Recovery> {
         let ready_since = match (cluster.ready, known.get(cluster.name)) {
             (Some(false), _) | (None, Some(None)) => None,
             (None, _) | (Some(true), None) => continue,
-            // A time to come is of a clock that has stepped back since.
+            // A future time comes from a clock that has stepped back since.
             (Some(true), Some(&since)) => {
                 let since = since.filter(|&since| since <= observed.now).unwrap_or(observed.now);
-                // It was lost again between two looks.
+                // It was lost again between two checks.
                 Some(if cluster.since <= observed.now { since.max(cluster.since) } else { since })
             }
         };
@@ -265,7 +266,7 @@ fn begin(observed: &Observed<'_>, due: Due, plan: &mut ScheduleActions) {
     let Due { make, is_new } = due;
     let active: Vec<&OwnedRebalance> = observed.made.iter().filter(|made| made.state == OwnedState::Active).collect();
     if observed.made.iter().any(|made| made.name == make.name) {
-        // The status was restored to an earlier one. The ClusterRebalance exists, so it is not made
+        // The status was restored to an earlier one. The ClusterRebalance exists and is not created
         // again.
         return plan.serve(&make);
     }
@@ -315,7 +316,8 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Ten digits that follow from the recoveries, so that the same ones are never served twice.
+/// Returns ten digits that follow from the recoveries, so that the same ones are never served
+/// twice.
 fn digest<'a>(recoveries: impl Iterator<Item = &'a Recovery>) -> String {
     let mut content = String::new();
     for Recovery { cluster, ready_since } in recoveries {
@@ -326,7 +328,7 @@ fn digest<'a>(recoveries: impl Iterator<Item = &'a Recovery>) -> String {
     digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Deletes the oldest finished ones beyond the limits.
+/// Deletes the oldest finished ClusterRebalances beyond the limits.
 fn keep_history(observed: &Observed<'_>, plan: &mut ScheduleActions) {
     let RebalanceScheduleSpec { successful_history_limit, failed_history_limit, .. } = observed.spec;
     for (state, limit) in
@@ -354,7 +356,7 @@ impl ScheduleActions {
         );
     }
 
-    /// Nothing more is made for this time, or for these recoveries.
+    /// Records that this time, or these recoveries, are served.
     fn serve(&mut self, make: &NewRebalance) {
         self.status.last_schedule_time = Some(make.due);
         self.status.recoveries.retain(|recovery| !make.clusters.contains(&recovery.cluster));

@@ -1,8 +1,8 @@
-//! Asks webhooks about the moves of a step before it is written (AD13).
+//! Admission checks of the moves of a step, before it is written (AD13).
 //!
-//! A step is one transaction, so it waits for all answers. If webhooks may be asked, a step is so
-//! small that all requests run at once, and the step waits only for the slowest webhook. A move
-//! that is refused fails, and the step is made again without it.
+//! A step is one transaction, so it waits for all responses. If webhooks apply, a step is small
+//! enough that all requests run at once, and it waits only for the slowest webhook. A refused move
+//! fails, and the step is repeated without it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use ballast_registry::{AdmissionDecision, Change};
 use ballast_worker::DEFERRED_MAX;
 
 impl Shared {
-    /// The most bindings of a step.
+    /// Returns the maximum number of bindings in a step.
     pub(super) fn most_at_once(&self) -> usize {
         match self.client.may_need_check(&BINDINGS) {
             true => BINDINGS_PER_STEP_MAX.min(DEFERRED_MAX),
@@ -25,11 +25,11 @@ impl Shared {
         }
     }
 
-    /// Asks about the bindings among these changes.
+    /// Checks the bindings among these changes.
     ///
     /// # Errors
     ///
-    /// If any of them may not be written. It names all that were refused.
+    /// Any of them was refused. The error contains all refused bindings.
     pub(super) async fn check_admission(&self, changes: &[(GroupResource, Change)]) -> Result<(), WriteFailure> {
         if !self.client.may_need_check(&BINDINGS) {
             return Ok(());

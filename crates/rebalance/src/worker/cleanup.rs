@@ -1,4 +1,4 @@
-//! What is done about a rebalance that is over or gone.
+//! Cleans up after a rebalance that is finished or deleted.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use ballast_watch::View;
 use ballast_worker::Next;
 
 impl Shared {
-    /// Deletes a rebalance whose time to live is over.
+    /// Deletes a finished rebalance after its time to live.
     pub(super) async fn expire(
         &self,
         object: &Arc<Object>,
@@ -40,8 +40,9 @@ impl Shared {
         Ok((Next::Again, None))
     }
 
-    /// Deletes the Moves of a rebalance that is gone, and takes its marks off the bindings. `uid`
-    /// is that of the rebalance that has its name now, if any. `None`: nothing was left.
+    /// Deletes the Moves of a deleted rebalance, and removes its move annotations from the
+    /// bindings. `uid` is the uid of the rebalance that now has the name, if any. `None`: nothing
+    /// was left.
     pub(super) async fn clean(&self, view: &Arc<View>, key: &Key, uid: Option<&str>) -> Option<Next> {
         let is_left = |read: &AnyMove| uid.is_none() || read.owner().is_some_and(|owner| uid != Some(&*owner.uid));
         let mut changes = Vec::new();
@@ -51,7 +52,7 @@ impl Shared {
                 && let Some(object) = view.get(&record::binding_key(&read.spec.binding))
                 && MoveAnnotation::on(object).is_some_and(|mark| mark.name == *at.name)
             {
-                // Nothing arrives anywhere.
+                // No replicas arrive.
                 let room = Room::of_none(self.profile.reserves);
                 let cause = Cause::RolledBack(read.owner().map(|owner| owner.reference()).unwrap_or_default());
                 let edits = let_go(object, &read, &cause, Moment { now: self.clock.now(), room: &room });
@@ -62,7 +63,7 @@ impl Shared {
         if changes.is_empty() {
             return None;
         }
-        // Together: a mark whose Move is gone would stay for ever.
+        // In one transaction: a move annotation without its Move would stay forever.
         match self.commit(changes).await {
             Ok(_) => Some(Next::Again),
             Err(WriteFailure { status, .. }) => {
@@ -73,8 +74,8 @@ impl Shared {
     }
 }
 
-/// The edits that end a move whose rebalance is gone. New replicas that are not ready go, where old
-/// ones still stand in for them. What surplus is left, the scheduler takes back.
+/// Returns the edits that end a move of a deleted rebalance. New replicas that are not ready are
+/// removed if old ones still replace them. The scheduler removes the remaining surplus.
 fn let_go(object: &Object, read: &AnyMove, cause: &Cause, moment: Moment<'_>) -> Vec<Edit> {
     let mut edits = Vec::new();
     if let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.text.content()) {

@@ -1,8 +1,8 @@
-//! The loop that carries out rebalances: it plans, goes step by step, and cleans up.
+//! The loop that executes rebalances: it plans, proceeds step by step, and cleans up.
 //!
-//! The worker takes one bounded step of one rebalance, and then of the next, so each step knows
-//! what the others have under way. If a write conflicts, the step is dropped together with its
-//! `Run`, and is made again from the newest view, smaller (`ballast_worker::Attempts`).
+//! The worker takes one bounded step of one rebalance, and then of the next, so each step sees the
+//! moves in progress of the others. If a write conflicts, the step is dropped together with its
+//! `Run`, and is repeated from the newest view, smaller (`ballast_worker::Attempts`).
 
 mod admission;
 mod run_cache;
@@ -41,7 +41,7 @@ use ballast_worker::{
     commit_together,
 };
 
-/// Moves that one transaction writes of a plan, or deletes.
+/// Maximum number of Moves that one transaction of a plan writes or deletes.
 const MOVES_PER_COMMIT_MAX: usize = 2_000;
 
 pub struct Rebalances {
@@ -55,16 +55,16 @@ struct Shared {
     recorder: Recorder,
     profile: Profile,
     planner: Planner,
-    /// Where decisions take turns. `None`: nothing is reserved.
+    /// The keeper that serializes decisions. `None`: nothing is reserved.
     keeper: Option<Arc<Keeper>>,
     cache: Mutex<RunCache>,
     gates: Arc<dyn GateClient>,
-    /// What gates have answered, by rebalance, until the next step notes it.
+    /// The responses of gates, by rebalance, until the next step records them.
     answers: Mutex<HashMap<Key, GateAnswers>>,
 }
 
 impl Rebalances {
-    /// `profile` is that of the scheduler.
+    /// Creates the worker. `profile` must be the scheduler's.
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, recorder: &Recorder) -> Rebalances {
         let recorder = recorder.named("rebalance");
         let planner = Planner::new(profile.clone());
@@ -74,7 +74,7 @@ impl Rebalances {
         Rebalances { shared: Arc::new(shared), phases: Phases::default() }
     }
 
-    /// Lets gates be asked. It is called before the work begins.
+    /// Sets the client for gates. Must be called before the work begins.
     #[must_use]
     pub fn with_gates(mut self, gates: Arc<dyn GateClient>) -> Rebalances {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -100,7 +100,7 @@ impl Work for Rebalances {
         for object in BOTH_REBALANCES.into_iter().flat_map(|resource| view.list(resource, None)) {
             queue.mark(object.key.clone(), 0);
         }
-        // Moves whose rebalance is gone are collected under its name.
+        // Moves of a deleted rebalance are collected under its name.
         let mut seen = HashSet::new();
         for object in BOTH_MOVES.into_iter().flat_map(|resource| view.list(resource, None)) {
             let owner = AnyMove::read(object).and_then(|read| read.owner());
@@ -117,7 +117,7 @@ impl Work for Rebalances {
         let is_deleted = event.kind == EventKind::Deleted;
         if BOTH_REBALANCES.contains(&key.resource) {
             self.phases.count(event.previous.as_deref(), (!is_deleted).then_some(&event.object));
-            // One that waits for its undo looks whether it is over.
+            // A rebalance that waits for its undo checks whether the undo is finished.
             if let Some(undone) = event.object.label(UNDOES_LABEL) {
                 queue.mark(Key { name: undone.into(), ..key.clone() }, 0);
             }
@@ -144,7 +144,7 @@ impl Work for Rebalances {
             let concerned = if is_reselected { self.shared.cache().note_cluster(&key.name) } else { Vec::new() };
             return concerned.into_iter().for_each(|concerned| queue.mark(concerned, 0));
         }
-        // A Fleet binding or snapshot without the label of its placement concerns no rebalance.
+        // A KubeFleet binding or snapshot without the label of its placement affects no rebalance.
         let moved = match BINDINGS.contains(&key.resource) {
             true => Some(key.clone()),
             false => fleet::placement_of(&event.object),
@@ -154,7 +154,7 @@ impl Work for Rebalances {
         }
     }
 
-    /// What is remembered of a rebalance is made again from its Moves.
+    /// Drops the run of the rebalance, which is loaded again from its Moves.
     fn invalidate(&mut self, key: &Key) {
         self.shared.cache().forget(key);
     }
@@ -178,8 +178,8 @@ impl Work for Rebalances {
 }
 
 impl Rebalances {
-    /// A Move was deleted. If its rebalance is being carried out, what is remembered of it is made
-    /// again from the Moves that are left.
+    /// Handles the deletion of a Move. If its rebalance is running, its run is loaded again from
+    /// the remaining Moves.
     fn notice_loss(&mut self, lost: &Object, queue: &mut Queue) {
         let Some(name) = lost.label(REBALANCE_LABEL) else { return };
         let owners = [
@@ -195,10 +195,10 @@ impl Rebalances {
     }
 }
 
-/// Why nothing was written.
+/// The reason why nothing was written.
 struct WriteFailure {
     status: Box<Status>,
-    /// What moves and cannot be written, and why, if that is the cause.
+    /// The refused bindings and placements with the reasons, if they are the cause.
     refused: Vec<(Key, RefusedWrite)>,
 }
 
@@ -223,7 +223,7 @@ impl From<CommitFailure> for WriteFailure {
 
 impl Shared {
     fn cache(&self) -> MutexGuard<'_, RunCache> {
-        // What a panic leaves is made again from the objects.
+        // State after a panic is loaded again from the objects.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -231,7 +231,8 @@ impl Shared {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks gates beside the work on other rebalances. The next step notes what they answer.
+    /// Queries gates concurrently with the work on other rebalances. The next step records the
+    /// responses.
     fn ask(self: Arc<Shared>, key: Key, question: GateQuestion) -> DeferredWork {
         let of = key.clone();
         let gates = Arc::clone(&self.gates);
@@ -245,7 +246,7 @@ impl Shared {
         DeferredWork { key, answer: answer.boxed() }
     }
 
-    /// `question`: the gates that are to be asked now, if there are any.
+    /// Works on a rebalance. `question` receives the gates to query, if there are any.
     async fn work(self: Arc<Shared>, key: Key, question: &mut Option<GateQuestion>) -> KeyOutcome {
         let mut attempts = Attempts::new(self.most_at_once());
         let mut is_overtaken = false;
@@ -269,15 +270,15 @@ impl Shared {
                     return KeyOutcome::new(key, Next::Unschedulable);
                 }
             };
-            // Only a step gives room away. A plan does not, and cleaning up neither.
+            // Only a step reserves capacity; a plan and cleanup do not.
             let is_step = matches!(rebalance.status.phase, Some(Phase::Planned | Phase::Running | Phase::Paused));
             let turn = turn.filter(|_| is_step);
-            // While a finalizer keeps the rebalance, moves under way settle, and no other starts.
+            // While a finalizer keeps the rebalance, moves in progress settle, and no other starts.
             rebalance.spec.abort |= object.deleting;
             let done = match rebalance.status.phase {
                 None | Some(Phase::Planning) if object.deleting => Ok((Next::Done, Some(object.revision))),
                 None | Some(Phase::Planning) => {
-                    // What one of the same name has left goes first.
+                    // Moves of a former rebalance with this name are deleted first.
                     if let Some(next) = self.clean(&view, &key, Some(&object.uid)).await {
                         return KeyOutcome::new(key, next);
                     }
@@ -297,8 +298,8 @@ impl Shared {
                 Err(WriteFailure { status, refused }) => {
                     tracing::debug!(%key, %status, "not written, looking again");
                     if knows_quotas && is_over_quota(&status) && !is_overtaken {
-                        // Another write has used what the quota left. The newest view shows it,
-                        // unless the quotas are stored upstream.
+                        // Another write has used the headroom of the quota. The newest view
+                        // contains it, unless the quotas are stored upstream.
                         is_overtaken = true;
                     } else if !attempts.adapt(Failure::of(&status), refused) {
                         break;
@@ -309,7 +310,8 @@ impl Shared {
         KeyOutcome::new(key, Next::Retry)
     }
 
-    /// Commits all or nothing. Returns the last object that was written: put the rebalance last.
+    /// Commits all or nothing. Returns the last written object, so the rebalance should be the
+    /// last.
     async fn commit(&self, changes: Changes) -> Result<Option<Arc<Object>>, WriteFailure> {
         Ok(commit_together(&self.client, changes, is_moved).await?.pop())
     }
@@ -318,7 +320,7 @@ impl Shared {
         self.recorder.record(Note::new(&self.recorder, owner.reference(), severity, reason, message));
     }
 
-    /// Records an event with the name of the user who approved, once.
+    /// Records an event with the name of the approving user, once.
     fn tell_approval(&self, owner: &Owner, rebalance: &AnyRebalance, status: &RebalanceStatus) {
         let is_approved = |status: &RebalanceStatus| {
             let mut conditions = status.conditions.iter();
@@ -343,14 +345,14 @@ fn is_over_quota(status: &Status) -> bool {
 }
 
 impl RefusedWrite {
-    /// The reason is NoRoom if a quota refused the write, here or upstream.
+    /// Returns the refusal; its reason is NoRoom if a quota refused the write, here or upstream.
     fn by(status: &Status) -> RefusedWrite {
         let reason = is_over_quota(status).then_some(MoveReason::NoRoom);
         RefusedWrite { message: status.message.clone(), reason, is_by_others: false }
     }
 }
 
-/// Whether it is something that moves.
+/// Returns whether the object is a binding or placement that moves.
 fn is_moved(key: &Key) -> bool {
     BINDINGS.contains(&key.resource) || fleet::PlacementKinds::of(key.resource).is_some()
 }

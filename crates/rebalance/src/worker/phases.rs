@@ -1,4 +1,4 @@
-//! How many rebalances are in each phase, for the metrics.
+//! The number of rebalances in each phase, for the metrics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use ballast_k8s::Object;
 const PHASES: [Phase; 6] =
     [Phase::Planning, Phase::Planned, Phase::Running, Phase::Paused, Phase::Completed, Phase::Aborted];
 
-/// Every change of a rebalance counts what it is now, and takes back what it was.
+/// The counts by phase. A change of a rebalance adds its new phase and subtracts the old one.
 #[derive(Default)]
 pub struct Phases(BTreeMap<&'static str, i64>);
 
@@ -51,7 +51,7 @@ impl Phases {
     }
 }
 
-/// A rebalance without a status is in the first phase.
+/// Returns the phase; a rebalance without a status is in the first phase.
 fn phase_of(rebalance: &Object) -> Phase {
     let partial = serde_json::from_slice::<PartialRebalance>(&rebalance.text.content());
     partial.ok().and_then(|partial| partial.status.phase).unwrap_or(Phase::Planning)

@@ -1,4 +1,4 @@
-//! Makes the plan of a rebalance, and stores it with its Moves.
+//! Plans a rebalance, and stores the plan as Moves.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Shared {
             };
             let (plan, refused) = match made {
                 Ok(made) => (made, None),
-                // Without a plan, the Moves of one that was begun before a crash go.
+                // Without a plan, Moves of a plan that was interrupted by a crash are deleted.
                 Err(refused) => (PlannedMoves::default(), Some(refused)),
             };
             let plan = Arc::new(plan);
@@ -84,12 +84,12 @@ impl Shared {
                 self.tell(&owner, Severity::Warning, "NotPlanned", format!("nothing is planned: {message}"));
             }
             Ok(_) => {
-                // What fits nowhere has its Move, which ends with the plan.
+                // A workload that fits nowhere has a Move, which ends with the plan.
                 for _ in 0..status.summary.unwrap_or_default().failed {
                     metrics::move_finished("failed");
                 }
                 if status.summary.unwrap_or_default().selected == 0 && !rebalance.spec.select.is_empty() {
-                    // A schedule that finds all workloads in their places is no fault.
+                    // A schedule that finds no displaced workload is no error.
                     let is_usual = |entry: &SelectEntry| entry.displaced.is_some() || entry.drifted.is_some();
                     let (severity, told) = match rebalance.spec.select.iter().any(is_usual) {
                         true => (Severity::Normal, "no workload is displaced or drifted as asked, so nothing moves"),
@@ -111,8 +111,8 @@ impl Shared {
 }
 
 impl Shared {
-    /// Closes the clusters of a drain, before its first move begins, and notes it in the status. A
-    /// refusal is reported as an event: nothing moves before they are closed.
+    /// Closes the clusters of a drain before its first move begins, and records it in the status. A
+    /// refusal is reported as an event, and nothing moves before the clusters are closed.
     pub(super) async fn close(
         &self,
         view: &View,
@@ -140,7 +140,7 @@ impl Shared {
     }
 }
 
-/// The next writes, and those after them.
+/// Returns the next writes, and the iterator for those after them.
 fn next(mut writes: PlanWrites) -> (PlanWrites, Vec<(GroupResource, Change)>) {
     let chunk = writes.next(MOVES_PER_COMMIT_MAX);
     (writes, chunk)

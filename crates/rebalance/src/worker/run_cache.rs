@@ -1,4 +1,4 @@
-//! What the loop remembers of the rebalances between two steps.
+//! The runs of rebalances that the loop keeps between steps.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,30 +8,30 @@ use ballast_k8s::{Key, Time};
 
 #[derive(Default)]
 pub struct RunCache {
-    /// By rebalance. The one that is worked on is not here.
+    /// By rebalance, except the current one.
     runs: HashMap<Key, Run>,
     working: Option<CheckedOut>,
-    /// Rebalances that wait for a user. Nothing is remembered of them.
+    /// Rebalances that wait for a user. Their runs are not kept.
     suspended: HashSet<Key>,
     /// The undos that wait for a rebalance, by that rebalance.
     awaited: HashMap<Key, HashSet<Key>>,
-    /// When finished rebalances ended, for those with a time to live. Never in the future.
+    /// The end of finished rebalances with a time to live. Never in the future.
     ended: HashMap<Key, Time>,
 }
 
-/// What happens while a rebalance is worked on.
+/// The changes during the work on a rebalance.
 struct CheckedOut {
     key: Key,
     /// Bindings that have changed.
     changed: HashSet<Key>,
-    /// Clusters whose labels or spec have changed.
+    /// Clusters with changed labels or spec.
     clusters: HashSet<String>,
-    /// What is remembered of the rebalance has become wrong.
+    /// Whether the run is invalid.
     is_void: bool,
 }
 
 impl RunCache {
-    /// Notes that a binding changed. Returns the rebalances that have to look at it.
+    /// Records that a binding changed. Returns the rebalances that have to examine it.
     pub fn note(&mut self, binding: &Key) -> Vec<Key> {
         if let Some(working) = &mut self.working {
             working.changed.insert(binding.clone());
@@ -48,8 +48,8 @@ impl RunCache {
         concerned
     }
 
-    /// Notes that a cluster changed in what placements select by, or in its taints. Returns the
-    /// rebalances that bring replicas to it, and those that drain it.
+    /// Records that the labels, spec or taints of a cluster changed. Returns the rebalances that
+    /// move replicas to it, or drain it.
     pub fn note_cluster(&mut self, cluster: &str) -> Vec<Key> {
         if let Some(working) = &mut self.working {
             working.clusters.insert(cluster.to_owned());
@@ -58,7 +58,7 @@ impl RunCache {
         self.runs.iter_mut().filter_map(concerns).collect()
     }
 
-    /// Takes what is remembered of a rebalance, and what all others have under way.
+    /// Takes the run of a rebalance, and the unreported replicas of all others.
     pub fn check_out(&mut self, owner: &Owner) -> (Option<Run>, Vec<UnreportedReplicas>) {
         self.suspended.remove(&owner.key);
         self.working = Some(CheckedOut {
@@ -67,12 +67,12 @@ impl RunCache {
             clusters: HashSet::new(),
             is_void: false,
         });
-        // Another one may have got the name.
+        // Another rebalance may have the name now.
         let known = self.runs.remove(&owner.key).filter(|run| run.owner == owner.uid);
         (known, self.runs.values().map(|run| run.unreported.clone()).collect())
     }
 
-    /// Puts back what was worked on. Returns whether something of it changed meanwhile.
+    /// Puts the run back. Returns whether its bindings or clusters changed meanwhile.
     pub fn check_in(&mut self, key: Key, mut run: Run) -> bool {
         let Some(CheckedOut { changed, clusters, is_void: false, .. }) = self.working.take() else { return true };
         let mut is_reselected = false;
@@ -85,9 +85,9 @@ impl RunCache {
         is_changed
     }
 
-    /// Ends the work on a rebalance that waits for a user and has no move under way. Its run is
-    /// loaded again when it goes on, because the run would take a fifth of the memory of its Moves.
-    /// Returns whether something of it changed meanwhile.
+    /// Ends the work on a rebalance that waits for a user and has no move in progress. Its run is
+    /// loaded again when it continues, because the run would take a fifth of the memory of its
+    /// Moves. Returns whether it changed meanwhile.
     pub fn suspend(&mut self, key: Key) -> bool {
         let is_void = self.working.take().is_none_or(|working| working.is_void);
         if !is_void {
@@ -96,7 +96,7 @@ impl RunCache {
         is_void
     }
 
-    /// Notes that an undo waits for a change of another rebalance.
+    /// Records that an undo waits for a change of another rebalance.
     pub fn wait_for(&mut self, other: &Key, undo: &Key) {
         self.awaited.entry(other.clone()).or_default().insert(undo.clone());
     }
@@ -106,13 +106,13 @@ impl RunCache {
         self.awaited.remove(other).unwrap_or_default()
     }
 
-    /// What was worked on has not been written, and is not put back.
+    /// Drops the run after a failed write.
     pub fn discard(&mut self) {
         self.working = None;
     }
 
-    /// Forgets what is remembered of a rebalance, because it or one of its Moves is gone. Returns
-    /// whether anything was.
+    /// Drops the run of a rebalance, because it or one of its Moves was deleted. Returns whether
+    /// there was one.
     pub fn forget(&mut self, key: &Key) -> bool {
         self.ended.remove(key);
         let working = self.working.as_mut().filter(|working| working.key == *key);
@@ -122,13 +122,12 @@ impl RunCache {
         self.runs.remove(key).is_some() || is_worked_on || is_suspended
     }
 
-    /// Forgets the run of a rebalance that is over.
+    /// Drops the run of a finished rebalance.
     pub fn forget_run(&mut self, key: &Key) {
         self.runs.remove(key);
     }
 
-    /// When a rebalance ended, by a clock that may have been set back since: then it has ended now,
-    /// and stays so.
+    /// Returns the end of a rebalance. If the clock was set back since, the end is now, and stays.
     pub fn ended(&mut self, key: &Key, finished: Time, now: Time) -> Time {
         let known = self.ended.entry(key.clone()).or_insert(finished);
         *known = (*known).min(finished).min(now);
@@ -136,8 +135,8 @@ impl RunCache {
     }
 }
 
-/// Marks the bindings whose moves bring replicas to a cluster. Returns whether there are any, or
-/// the cluster is drained.
+/// Marks the bindings with moves that bring replicas to a cluster. Returns whether there are any,
+/// or the cluster is drained.
 fn mark_arrivals(run: &mut Run, cluster: &str) -> bool {
     let arrives = |moving: &ActiveMove| moving.to.iter().any(|share| share.name == *cluster);
     let concerned: Vec<Key> =

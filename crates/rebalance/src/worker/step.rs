@@ -1,4 +1,4 @@
-//! Takes one step of a rebalance that is planned.
+//! Takes one step of a planned rebalance.
 
 use std::sync::Arc;
 
@@ -23,19 +23,20 @@ use ballast_scheduler::reservations::{Claim, Turn};
 use ballast_worker::events::{Note, Severity};
 use ballast_worker::{Attempts, Failure, Next, commit_each, edited, run_blocking};
 
-/// Smaller steps are made on the async thread, because moving them to another costs more.
+/// Maximum number of bindings of a step that runs on the async thread. For so few, moving the work
+/// to another thread costs more.
 const INLINE_MAX: usize = 8;
 
-/// Everything that a step computes, taken apart for the write.
+/// The result of a step, split up for the writes.
 struct Computed {
     run: Run,
     writes: StepWrites,
     is_new_phase: bool,
     has_more: bool,
     wakes_at_ms: Option<i64>,
-    /// The gates that are asked now.
+    /// The gates to query now.
     asks: Option<GateQuestion>,
-    /// The room that the step gives away, until its writes are over.
+    /// The capacity that the step reserves until its writes are over.
     claims: Vec<Claim>,
 }
 
@@ -52,12 +53,12 @@ impl Shared {
         let is_active = status::rollout_state(&rebalance.spec, &rebalance.status, 0) == RolloutState::Active;
         let is_closed = rebalance.status.drain.as_ref().is_some_and(|drain| drain.closed);
         if is_active && rebalance.spec.drain.is_some() && !is_closed {
-            // The next step sees what came until now.
+            // The next step sees all workloads that arrived until now.
             return self.close(&present.view, object, &owner, &rebalance).await;
         }
         let (known, unreported) = self.cache().check_out(&owner);
         let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);
-        // Estimators are waited for.
+        // Queries to estimators block.
         let is_small = is_small && present.asking.is_none();
         // The end of a drain examines all bindings.
         let is_small = is_small && rebalance.spec.drain.is_none();
@@ -69,7 +70,7 @@ impl Shared {
         let compute = move || {
             let computed =
                 shared.compute(&present, &of, generation, &asked, known, (&unreported, answers.as_ref()), &attempts);
-            // What is given away is noted, so that another decision may begin.
+            // The reservations are recorded, so another decision may begin.
             drop(turn);
             computed
         };
@@ -85,7 +86,7 @@ impl Shared {
             self.check_admission(&changes).await.inspect_err(|_| self.cache().discard())?;
             changes.extend(note_undone(&view, &owner, &rebalance, &status).filter(|_| is_new_phase));
             changes.push(status_change(object, &status));
-            // What was remembered is lost with a write that is refused.
+            // The run does not match the stored state after a refused write.
             let written = self.commit(changes).await.inspect_err(|_| self.cache().discard())?;
             seen = written.map(|object| object.revision);
         }
@@ -104,7 +105,7 @@ impl Shared {
         let Sent { has_ended, is_late } = match self.send(upstream_changes, &mut run, timeout_seconds).await {
             Ok(sent) => sent,
             Err(refusal) => {
-                // Made again from what is stored, where the intents are.
+                // The run is loaded again from the stored objects, which contain the intents.
                 self.cache().discard();
                 return Err(refusal);
             }
@@ -115,7 +116,7 @@ impl Shared {
         let deadline = run.deadlines.first().map(|(at, _)| at.seconds().saturating_mul(1_000));
         let due = deadline.into_iter().chain(wakes_at_ms).min();
         let is_over = status.is_finished();
-        // Nothing of one that has not begun is under way, so no binding concerns it.
+        // A rebalance that has not begun has no moves in progress, so no binding affects it.
         let has_begun = status.started_at.is_some() || !run.moving.is_empty();
         let waits = status.phase == Some(Phase::Planned) && !has_begun && !has_more;
         let is_changed = match waits {
@@ -124,7 +125,7 @@ impl Shared {
         };
         let next = match due {
             _ if has_more || is_changed || is_over => Next::Again,
-            // Those that could not be written now are dirty.
+            // Bindings that could not be written now are dirty.
             _ if is_late => Next::Retry,
             Some(due) => Next::After(due - self.clock.now_ms()),
             None => Next::Done,
@@ -185,7 +186,7 @@ impl Shared {
         Computed { run, writes, is_new_phase, has_more, wakes_at_ms, asks, claims: claims.collect() }
     }
 
-    /// Carries out the intents that this step has written down, each by itself.
+    /// Executes the intents that this step has recorded, each in a separate write.
     async fn send(
         &self,
         sends: Vec<(GroupResource, Change)>,
@@ -221,12 +222,12 @@ impl Shared {
     }
 }
 
-/// What came of the intents of a step.
+/// The outcome of the intents of a step.
 #[derive(Default)]
 struct Sent {
-    /// Moves have ended with what was written.
+    /// Whether moves have ended with the writes.
     has_ended: bool,
-    /// Not everything could be written now.
+    /// Whether some bindings could not be written now.
     is_late: bool,
 }
 

@@ -1,5 +1,5 @@
-//! An undo before its plan: it ends what it takes back. And after its last move: it is noted in the
-//! status of what was taken back.
+//! An undo before its plan, when it ends the rebalance that it reverts, and after its last move,
+//! when it is recorded in the status of that rebalance.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use ballast_watch::View;
 use ballast_worker::Next;
 use ballast_worker::events::Severity;
 
-/// When an undo that waits looks again, if no change wakes it.
+/// Interval at which a waiting undo checks again, if no change wakes it.
 const LOOK_AGAIN_MS: i64 = 30_000;
 
 impl Shared {
-    /// Ends the rebalance that an undo takes back, and lets the undo wait for that. `None`: the
-    /// undo can be planned.
+    /// Ends the rebalance that an undo reverts, and lets the undo wait for that. `None`: the undo
+    /// can be planned.
     pub(super) async fn end_undone(
         &self,
         view: &View,
@@ -55,8 +55,8 @@ impl Shared {
     }
 }
 
-/// The write that notes in the status of a rebalance that an undo of it is over. `None`: nothing
-/// was taken back.
+/// Returns the write that records a finished undo in the status of the undone rebalance. `None`:
+/// nothing was reverted.
 pub(super) fn note_undone(
     view: &View,
     owner: &Owner,

@@ -1,4 +1,4 @@
-//! The plan of a schedule, look after look: what a look leaves in the status, the next one gets.
+//! Consecutive plans of a schedule: the status of one plan is the input of the next.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ struct Story {
     spec: RebalanceScheduleSpec,
     status: RebalanceScheduleStatus,
     made: Vec<OwnedRebalance>,
-    /// Name, whether it is ready, since when.
+    /// Name, readiness, and time of its last change.
     clusters: Vec<(&'static str, Option<bool>, i64)>,
 }
 
@@ -31,7 +31,7 @@ impl Story {
         Story { spec, status: RebalanceScheduleStatus::default(), made: Vec::new(), clusters: Vec::new() }
     }
 
-    /// Looks at this many seconds after noon, and does what the plan says.
+    /// Plans at this many seconds after noon, and executes the plan.
     fn look(&mut self, at: i64) -> ScheduleActions {
         let now = Time::from_seconds(NOON + at);
         let clusters: Vec<ObservedCluster<'_>> =
@@ -65,7 +65,7 @@ impl Story {
         plan
     }
 
-    /// The time that one is made for now, in seconds after noon.
+    /// Returns the time that one is created for now, in seconds after noon.
     fn made_for(&mut self, at: i64) -> Option<i64> {
         self.look(at).make.map(|make| make.due.seconds() - NOON)
     }
@@ -155,7 +155,7 @@ fn replace_aborts_the_one_before_and_allow_lets_it_be() {
     let first = story.look(3_600).make.unwrap().name;
     let second = story.look(7_200);
     assert_eq!((second.abort, second.make.is_some()), (vec![first], true));
-    // The first one still settles what it has begun, and is not aborted again.
+    // The first one still settles its moves, and is not aborted again.
     assert_eq!(story.look(10_800).abort.len(), 1);
     story.spec.concurrency_policy = ConcurrencyPolicy::Allow;
     let fourth = story.look(14_400);
@@ -222,12 +222,12 @@ fn a_recovery_that_is_lost_again_makes_nothing() {
         story.clusters = vec![("member1", Some(ready), since)];
         assert_eq!(story.made_for(at), None, "{at}");
     }
-    // Between two looks: only the time of the condition tells.
+    // Between two checks: only the time of the condition shows it.
     story.clusters = vec![("member1", Some(true), 1_250)];
     assert_eq!(story.made_for(1_260), None);
     assert_eq!(story.made_for(1_849), None);
     assert_eq!(story.made_for(1_850), Some(1_850));
-    // Who leaves, or says nothing any more, has not recovered.
+    // A cluster that is deleted, or loses the condition, has not recovered.
     story.clusters = vec![("member1", Some(false), 2_000)];
     story.look(2_000);
     story.clusters.clear();
@@ -260,7 +260,7 @@ fn clocks_that_disagree_neither_hasten_a_recovery_for_long_nor_put_it_off_for_ev
     let mut story = Story::by_recovery(60);
     story.clusters = vec![("member1", Some(false), 0)];
     story.look(0);
-    // The reporter's clock is a day ahead, then ours steps back.
+    // The reporter's clock is a day ahead, then the local clock steps back.
     story.clusters = vec![("member1", Some(true), 86_400)];
     assert_eq!(story.made_for(1_000), None);
     assert_eq!(story.made_for(100), None);
@@ -298,7 +298,7 @@ fn a_line_that_cannot_be_read_any_more_is_said() {
 }
 
 proptest! {
-    /// Looks at any times, by a clock that also steps back, while what was made ends now and then.
+    /// Plans at arbitrary times, with a clock that also steps back, while ClusterRebalances end.
     #[test]
     fn no_time_is_served_twice_or_forgotten_and_every_bound_holds(
         policy in prop::sample::select(vec![
@@ -342,7 +342,7 @@ proptest! {
         }
     }
 
-    /// A cluster that comes and goes makes one for each time that it stays for long enough.
+    /// A cluster that recovers repeatedly causes one for each recovery that lasts for long enough.
     #[test]
     fn each_recovery_that_lasts_makes_one_and_no_other_makes_any(
         spans in prop::collection::vec((1i64..150, 1i64..150), 1..8),
@@ -360,7 +360,7 @@ proptest! {
                     now = (now + pace).min(end);
                 }
             }
-            // The looks come before the end of the span.
+            // The checks are before the end of the span.
             let last_look = (back - 1) / pace * pace;
             lasting += usize::from(last_look >= stable);
             prop_assert_eq!(made, lasting);

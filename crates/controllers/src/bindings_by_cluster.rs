@@ -1,8 +1,8 @@
-//! Which bindings are on which cluster, so that a failed cluster does not need a scan of all
+//! An index of bindings by cluster, so that the failure of a cluster does not need a scan of all
 //! bindings.
 //!
-//! The controller updates it when it reads a binding. So an entry may be out of date, and the
-//! controller reads each binding that the index names again.
+//! The controller updates the index when it reads a binding. An entry may therefore be out of date,
+//! and the controller reads each binding that the index returns again.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use ballast_worker::{KeyIndex, NumberSets};
 #[derive(Default)]
 pub struct BindingsByCluster {
     numbers: KeyIndex,
-    /// The clusters of each binding, by its number.
+    /// The clusters of each binding, indexed by the number of the binding.
     clusters: Vec<Box<[Arc<str>]>>,
     on: NumberSets,
 }
 
 impl BindingsByCluster {
-    /// Adds a binding under its clusters, or updates it. A binding without clusters is not kept.
+    /// Inserts a binding under its clusters, or updates it. A binding without clusters is removed.
     pub fn file<'a>(&mut self, key: &Key, clusters: impl Iterator<Item = &'a str> + Clone) {
         if clusters.clone().next().is_none() {
             return self.forget(key);
@@ -47,7 +47,7 @@ impl BindingsByCluster {
         }
     }
 
-    /// The bindings on a cluster.
+    /// Returns the bindings on a cluster.
     pub fn on(&self, cluster: &str) -> impl Iterator<Item = &Key> {
         self.on.get(cluster).into_iter().flatten().filter_map(|number| self.numbers.key(*number))
     }
@@ -78,7 +78,7 @@ mod tests {
         by_cluster.file(&key(0), ["m1", "m2"].into_iter());
         by_cluster.file(&key(1), ["m2"].into_iter());
         assert_eq!((on(&by_cluster, "m1"), on(&by_cluster, "m2")), (vec![key(0)], vec![key(0), key(1)]));
-        // It moves, comes back, and goes.
+        // The binding moves to another cluster, returns, and is deleted.
         by_cluster.file(&key(0), ["m3"].into_iter());
         assert_eq!((on(&by_cluster, "m1"), on(&by_cluster, "m3")), (vec![], vec![key(0)]));
         by_cluster.file(&key(0), ["m1"].into_iter());
@@ -90,7 +90,7 @@ mod tests {
     }
 
     proptest! {
-        /// However it came about, the index says what a look at all bindings says.
+        /// The incrementally maintained index equals a scan of all bindings.
         #[test]
         fn the_index_equals_a_scan(steps in prop::collection::vec((0_usize..6, prop::collection::btree_set(0_usize..4, 0..4), any::<bool>()), 0..60)) {
             let mut by_cluster = BindingsByCluster::default();

@@ -1,4 +1,4 @@
-//! Clusters of the Karmada family, as several controllers use them.
+//! Helpers for Karmada Clusters that several controllers share.
 
 use ballast_api::core::ObjectReference;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
@@ -11,7 +11,7 @@ pub fn cluster_key(name: &str) -> Key {
     Key::cluster(CLUSTERS, name)
 }
 
-/// What events about a cluster refer to.
+/// Returns the object reference for events about a cluster.
 pub fn reference_to_cluster(cluster: &Object) -> ObjectReference {
     ObjectReference {
         api_version: Some("cluster.karmada.io/v1alpha1".to_owned()),
@@ -28,13 +28,13 @@ pub fn taints_changed(event: &Event) -> bool {
     before.map(|cluster| cluster.spec.taints.clone()) != after.map(|cluster| cluster.spec.taints.clone())
 }
 
-/// Whether the cluster is Ready, or says nothing about it.
+/// Returns whether the cluster is Ready or has no such condition.
 pub fn is_ready(cluster: &Cluster) -> bool {
     let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
     ready.is_none_or(|ready| ready.status == "True")
 }
 
-/// Whether the event changes what `is_ready` says.
+/// Returns whether the event changes the result of `is_ready`.
 pub fn readiness_changed(event: &Event) -> bool {
     let ready = |object: &Object| object.typed::<Cluster>().ok().map(|cluster| is_ready(&cluster));
     event.previous.as_deref().and_then(ready) != ready(&event.object)

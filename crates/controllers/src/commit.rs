@@ -1,4 +1,4 @@
-//! Writes the changes of a plan, and says what is next for its keys.
+//! Commits the changes of a plan and returns the next step for its keys.
 
 use serde_json::{Map, Value};
 
@@ -8,14 +8,14 @@ use ballast_k8s::{Edit, Key, Object};
 use ballast_registry::{Change, Client, Part};
 use ballast_worker::{self as worker, BatchOutcome, Changes, Failure, KeyOutcome, Next};
 
-/// Writes one object. Returns `next`, or what the failure calls for.
+/// Writes one object. Returns `next` on success, otherwise the retry that the failure requires.
 pub async fn commit_one(client: &Client, key: &Key, change: Change, next: Next) -> Next {
     let written = worker::commit_one(client, (key.resource, change)).await;
     KeyOutcome::of_write(key.clone(), next, written).next
 }
 
-/// Writes each object without its status, in one transaction, and records the outcome of each key.
-/// Returns which objects were written.
+/// Writes the objects without their status in one transaction, and records the outcome of each key.
+/// Returns for each object whether it was written.
 pub async fn commit_each(
     client: &Client,
     writes: Vec<(Key, Map<String, Value>, Next)>,
@@ -24,7 +24,7 @@ pub async fn commit_each(
     commit_parts(client, Part::Main, writes, worked).await
 }
 
-/// `commit_each` of whole objects, with their status.
+/// Variant of `commit_each` that also writes the status.
 pub async fn commit_each_whole(
     client: &Client,
     writes: Vec<(Key, Map<String, Value>, Next)>,
@@ -49,7 +49,7 @@ async fn commit_parts(
     done
 }
 
-/// Writes the edits of each object, in one transaction, and records the outcome of each key.
+/// Writes the edits of each object in one transaction, and records the outcome of each key.
 pub async fn commit_edits(client: &Client, edits: Vec<(Arc<Object>, Vec<Edit>, Next)>, worked: &mut BatchOutcome) {
     let change = |(base, edits, next): (Arc<Object>, Vec<Edit>, Next)| {
         let key = base.key.clone();
@@ -59,11 +59,11 @@ pub async fn commit_edits(client: &Client, edits: Vec<(Arc<Object>, Vec<Edit>, N
     worked.outcomes.extend(outcomes.into_iter().map(|((key, next), outcome)| KeyOutcome::of_write(key, next, outcome)));
 }
 
-/// Bindings written in one batch.
+/// Maximum number of bindings written in one batch.
 const BINDINGS_PER_COMMIT_MAX: usize = 1_000;
 
-/// Writes many bindings, a bounded batch at a time. Returns what is next for the keys that caused
-/// the changes: if any write must be tried again, all of these keys are.
+/// Writes many bindings in bounded batches. Returns the next step for the keys that caused the
+/// changes: if any write must be retried, all of these keys are.
 pub async fn commit_all(client: &Client, changes: Changes) -> Next {
     let mut next = Next::Done;
     let mut changes = changes.into_iter().map(|change| ((), change)).peekable();

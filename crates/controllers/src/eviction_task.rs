@@ -1,10 +1,10 @@
-//! The eviction task, by which a binding leaves a cluster. All controllers that evict share it.
+//! The eviction task by which a binding leaves a cluster, shared by all controllers that evict.
 //! Pure.
 //!
-//! The target goes at once, so that the scheduler sees missing replicas and places them elsewhere.
-//! The task says what happens to the workload that still runs there, and keeps the scheduler from
-//! sending it back (R43). The agents that remove workloads from clusters read the tasks.
-//! `graceful_eviction` ends them.
+//! The target is removed immediately, so that the scheduler sees missing replicas and places them
+//! elsewhere. The task describes how the workload that still runs there is removed, and keeps the
+//! scheduler from selecting the cluster again (R43). The agents that remove workloads from clusters
+//! read the tasks. `graceful_eviction` ends them.
 
 use std::collections::HashMap;
 
@@ -23,11 +23,12 @@ use ballast_scheduler::cause::{self, Cause, Eviction};
 use ballast_scheduler::home;
 use ballast_watch::View;
 
-/// The reason of an eviction because the workload does not run well; upstream's word.
+/// The reason of an eviction of an unhealthy workload, as upstream spells it.
 pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
 
-/// Removes the target and adds the task, which gets the replicas of the target. A binding that
-/// leaves the cluster already gets no second task. `None` if there is no such target.
+/// Removes the target and adds the task, which records the replicas of the target. A binding that
+/// already has a task for the cluster gets no second one. Returns `None` if there is no such
+/// target.
 pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -> Option<()> {
     let spec = binding.get_mut("spec")?.as_object_mut()?;
     let clusters = spec.get_mut("clusters")?.as_array_mut()?;
@@ -43,8 +44,8 @@ pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -
     Some(())
 }
 
-/// Writes the former placement of a binding that is about to lose targets, unless it has one
-/// (RM36).
+/// Records the placement before the failure on a binding that is about to lose targets, unless the
+/// binding already has one (RM36).
 pub fn remember_home(tree: &mut Map<String, Value>, binding: &AnyBinding, key: &Key, view: &View, now: Time) {
     if Home::of(&binding.metadata.annotations).is_some() {
         return;
@@ -55,7 +56,8 @@ pub fn remember_home(tree: &mut Map<String, Value>, binding: &AnyBinding, key: &
     }
 }
 
-/// Records the cause with a change of targets: `tree` has the new ones, `binding` those before it.
+/// Records the cause of a change of targets. `tree` contains the new targets, `binding` the old
+/// ones.
 pub fn record_change(tree: &mut Map<String, Value>, binding: &AnyBinding, cause: &Cause, now: Time) {
     let targets = tree.get("spec").and_then(|spec| Vec::<TargetCluster>::deserialize(spec.get("clusters")?).ok());
     let targets = targets.unwrap_or_default();
@@ -65,7 +67,7 @@ pub fn record_change(tree: &mut Map<String, Value>, binding: &AnyBinding, cause:
     }
 }
 
-/// The cause of evictions from these clusters, each with its reason.
+/// Returns the cause of evictions from these clusters, each with its reason.
 pub fn evicted_from<'c>(binding: &AnyBinding, clusters: impl Iterator<Item = (&'c str, &'c str)>) -> Cause {
     let targets = binding.spec.clusters.iter().rev();
     let assigned: HashMap<&str, i32> =
@@ -82,9 +84,9 @@ pub fn evicted_from<'c>(binding: &AnyBinding, clusters: impl Iterator<Item = (&'
     )
 }
 
-/// Adds to the task the state to carry to the next cluster, and the clusters that do not need it
-/// because the workload ran there. The error says why the state is not known yet. The caller must
-/// not evict then, because the state would be lost.
+/// Adds the state to preserve to the task, and the clusters that do not need it because the
+/// workload ran there. The error describes why the state is not known yet. In this case the caller
+/// must not evict, because the state would be lost.
 pub fn preserve(
     rules: Option<&StatePreservation>,
     binding: &AnyBinding,
@@ -97,7 +99,7 @@ pub fn preserve(
     Ok(())
 }
 
-/// The state, as labels.
+/// Returns the preserved state as labels.
 fn preserved(
     rules: Option<&StatePreservation>,
     cluster: &str,
@@ -125,7 +127,7 @@ fn preserved(
     Ok(state)
 }
 
-/// Whether a person must remove the workload. Such a task stays until a user allows the deletion.
+/// Returns whether the deletion is suppressed. Such a task stays until a user allows the deletion.
 pub fn suppresses_deletion(mode: PurgeMode) -> Option<bool> {
     (mode == PurgeMode::Never).then_some(true)
 }

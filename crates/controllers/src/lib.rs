@@ -1,4 +1,4 @@
-//! Controllers: loops that turn what users want into changes of other objects.
+//! Controllers: loops that translate the desired state of objects into changes of other objects.
 //!
 //! ```text
 //!   events ──► queue of keys ──► observe: one view
@@ -7,33 +7,33 @@
 //!                                   │
 //!                                 apply: one batch through the registry's client
 //!                                   │
-//!                    next: done, look again at a time, retry, or after a conflict plan anew
+//!                    next: done, look again at a time, retry, or plan again after a conflict
 //! ```
 //!
 //! Each controller is a folder: `mod.rs` observes and applies, `plan.rs` decides and is pure. So
 //! the rules are tested without a server, and a plan needs no lock: if an object changes between
 //! observation and write, the write conflicts, and the controller plans again from the new state.
 //!
-//! *Promises.* A controller writes through the registry's client, so validation and generations
+//! *Guarantees.* A controller writes through the registry's client, so validation and generations
 //! apply to its writes as to those of users. Each write has the revision that its plan is based on
 //! as a precondition. After a restart, a controller finds in the stored objects what is left to do.
 //!
 //! *Left out.* Controllers do not call each other, nor the scheduler's loop: they share only
-//! objects. `failover` removes a target, and the scheduler sees that replicas are missing. Those
-//! that evict ask the scheduler's engine whether there is another place (`places`).
+//! objects. `failover` removes a target, and the scheduler sees that replicas are missing. Evicting
+//! controllers query the scheduler's engine for an alternative placement (`places`).
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! What several controllers use:
+//! Shared by several controllers:
 //! - `clusters`: clusters of the Karmada family
 //! - `commit`: writes the changes of a plan
-//! - `places`: whether a workload has another place
+//! - `places`: whether a workload can be placed elsewhere
 //! - `eviction_task`: how a binding leaves a cluster
 //! - `bindings_by_cluster`: which bindings are on which cluster
 //! - `tracked_bindings`: the few bindings that have a field
-//! - `placement_loop`: the loop over Fleet placements
+//! - `placement_loop`: the loop over KubeFleet placements
 //!
 //! Controllers of the Karmada family:
 //! - `rebalancer`: triggers the bindings of a WorkloadRebalancer
@@ -46,10 +46,10 @@
 //! - `policy`: copies changed policies to bindings
 //! - `own_fields`: copies Ballast's own policy fields, where Karmada copies the rest
 //! - `recount`: counts each quota once at the start
-//! - `retell`: compares the inventory once at the start
+//! - `retell`: repairs the inventory once at the start
 //!
-//! Controllers of the Fleet family:
-//! - `placement`: makes snapshots and the status of placements
+//! Controllers of the KubeFleet family:
+//! - `placement`: writes snapshots and the status of placements
 //! - `rollout`: binds clusters as the rollout strategy allows
 //! - `member_cluster`: joins and removes member clusters
 
@@ -103,41 +103,41 @@ pub use recount::Recount;
 pub use retell::Retell;
 pub use ttl::Ttl;
 
-/// What happens when clusters and workloads fail.
+/// Options for the handling of failed clusters and workloads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FailoverOptions {
     pub unready: Unready,
     pub taints: TaintEviction,
-    /// Which controller keeps a deleted Cluster until its bindings have left.
+    /// The controller that keeps a deleted Cluster until its bindings have left.
     pub finalizer: Finalizer,
-    /// The grace period of evictions that have none of their own.
+    /// The grace period of evictions that do not specify one.
     pub grace_seconds: i64,
-    /// Whether evictions of bindings whose scheduling is suspended wait.
+    /// Whether evictions of bindings with suspended scheduling wait.
     pub holds_suspended: bool,
-    /// What ends an eviction whose replicas have no other place.
+    /// Handling of evictions whose replicas are not replaced.
     pub last_copy: LastCopy,
 }
 
-/// What happens at the end of a grace period if the workload would have less than before.
+/// Handling of a workload that would lose ready replicas at the end of a grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastCopy {
-    /// It leaves all the same: upstream's way.
+    /// The workload leaves nevertheless, as upstream.
     Leaves,
-    /// It stays, for so many seconds more at most. `None`: for as long as that is so.
+    /// The workload stays, for at most this many more seconds; `None` for no limit.
     Stays { at_most_seconds: Option<i64> },
 }
 
-/// Which controller adds and removes the finalizer of Clusters.
+/// The controller that adds and removes the finalizer of Clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finalizer {
     /// `ClusterFinalizer`.
     Managed,
-    /// Another controller: Karmada's own.
+    /// Another controller, such as Karmada's own.
     Foreign,
 }
 
 impl FailoverOptions {
-    /// The same as far as counts of evictions need it.
+    /// Returns the subset of the options that eviction forecasts need.
     pub fn forecast_rules(&self) -> ForecastRules {
         let rate = match self.taints {
             TaintEviction::Off => None,
@@ -152,7 +152,7 @@ impl FailoverOptions {
 }
 
 impl Default for FailoverOptions {
-    /// Upstream's numbers. Its switch for evictions by taint is off where ours is on.
+    /// Upstream's values, except that evictions by taint are on.
     fn default() -> FailoverOptions {
         FailoverOptions {
             unready: Unready::Tainted { evicted_after_seconds: 300 },
@@ -165,8 +165,8 @@ impl Default for FailoverOptions {
     }
 }
 
-/// The controllers of the Karmada family, each under an identity of its own. Hand them to
-/// `worker::Workers::spawn`. `profile` is that of the scheduler that runs beside them.
+/// Creates the controllers of the Karmada family, each with a separate identity, for
+/// `worker::Workers::spawn`. `profile` is that of the scheduler.
 pub fn karmada(
     registry: &Arc<Registry>,
     clock: &Arc<dyn Clock>,
@@ -201,7 +201,7 @@ pub fn karmada(
     work
 }
 
-/// The controllers of the Fleet family.
+/// Creates the controllers of the KubeFleet family.
 pub fn fleet(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work>> {
     let placements = |name, look| -> Box<dyn Work> {
         Box::new(PlacementController::new(name, look, registry.client(User::component(name)), Arc::clone(clock)))

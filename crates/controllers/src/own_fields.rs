@@ -21,7 +21,7 @@ use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
-/// Policies that share one look at the bindings.
+/// Maximum number of policies that share one scan of the bindings.
 const BATCH_MAX: usize = 10_000;
 
 pub struct OwnFields {
@@ -43,7 +43,7 @@ impl Work for OwnFields {
         POLICIES.to_vec()
     }
 
-    /// A start copies nothing: fields that a user removed from a binding stay removed until the
+    /// Nothing is copied at start: fields that a user removed from a binding stay removed until the
     /// policy changes.
     fn list(&mut self, _view: &View, _queue: &mut Queue) {}
 
@@ -73,26 +73,25 @@ impl Work for OwnFields {
     }
 }
 
-/// Brings the fields of these policies to their bindings. Returns what is next for all of them.
+/// Copies the fields of these policies to their bindings. Returns the next step for all of them.
 async fn carry(client: &Client, policies: &[Key]) -> Next {
     let (view, policies) = (client.view(), policies.to_vec());
     let Ok(stale) = tokio::task::spawn_blocking(move || stale(&view, &policies)).await else { return Next::Retry };
     commit_all(client, stale).await
 }
 
-/// The bindings that lack the fields of their policy.
+/// Returns updates of the bindings that lack the fields of their policy.
 fn stale(view: &View, policies: &[Key]) -> Vec<(GroupResource, Change)> {
     let found = policies.iter().filter_map(|key| Some((key, view.get(key)?)));
     let found: HashMap<&Key, Map<String, Value>> =
         found.filter_map(|(key, policy)| Some((key, policy.value().ok()?))).collect();
-    // All policies, because another one may come before those that have changed.
+    // All policies are needed, because an unchanged one may take precedence.
     let ids = PolicyIds::of(POLICIES.into_iter().flat_map(|kind| view.list(kind, None)));
     let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).filter(|binding| !binding.deleting);
     let carried = bindings.filter_map(|binding| {
         let content = binding.text.content();
         let partial = PartialBinding::of(&content).ok()?;
-        // A policy of the binding's namespace stands before one of all namespaces, and is named
-        // first.
+        // The policy of the binding's namespace precedes a cluster-wide one, and is listed first.
         let policy = found.get(ids.managing(binding, &partial).first()?)?;
         let mut object = binding.value().ok()?;
         own_fields::carry(policy, &mut object)

@@ -1,7 +1,7 @@
-//! The loop that the controllers of Fleet placements share, and the objects of a placement in a
+//! The loop that the controllers of KubeFleet placements share, and the objects of a placement in a
 //! view.
 //!
-//! *Invariant:* a controller reads one placement from one view and answers with one batch, all or
+//! *Invariant:* a controller reads one placement from one view and writes one batch, all or
 //! nothing. After a conflict it starts again.
 
 use std::sync::Arc;
@@ -21,10 +21,10 @@ pub(super) use ballast_worker::placements::read;
 use ballast_worker::placements::{self, commit, is_latest};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
-/// Placements processed at once, for each controller.
+/// Maximum number of placements processed concurrently by each controller.
 const CONCURRENCY: usize = 4;
 
-/// Plans the changes of a placement, and when to check it again. `None`: no change.
+/// Plans the changes of a placement, and the time of its next check. `None`: no change.
 pub(super) type PlanChanges = fn(&PlacementView<'_>, Time) -> Option<(Changes, Next)>;
 
 /// A loop over placements. An event about any object of a placement queues the placement.
@@ -69,7 +69,7 @@ impl Work for PlacementController {
             EventKind::Deleted => self.strays.forget(&event.object),
             _ => self.strays.note(&event.object),
         }
-        // A changed label takes an object from one placement to another.
+        // A changed label moves an object from one placement to another.
         for state in [Some(&event.object), event.previous.as_ref()].into_iter().flatten() {
             if let Some(placement) = placement_of(state) {
                 queue.mark(placement, 0);
@@ -108,7 +108,7 @@ pub(super) struct PlacementView<'a> {
     pub kinds: &'static PlacementKinds,
     /// The placement itself.
     pub object: &'a Arc<Object>,
-    /// The objects that belong to it but are not named after it.
+    /// Keys of objects that belong to the placement but are not named after it.
     strays: &'a [Key],
 }
 
@@ -127,17 +127,17 @@ impl<'a> PlacementView<'a> {
         placements::children(self.view, resource, &self.object.key, self.strays)
     }
 
-    /// Those that can be parsed, as this type.
+    /// Returns the children of this kind that can be parsed.
     pub fn all<T: DeserializeOwned + Clone + Send + Sync + 'static>(&self, resource: GroupResource) -> Vec<T> {
         self.children(resource).filter_map(read::<T>).map(|object| T::clone(&object)).collect()
     }
 
-    /// The snapshot in force.
+    /// Returns the snapshot in force.
     pub fn latest(&self, resource: GroupResource) -> Option<&'a Arc<Object>> {
         self.children(resource).find(|object| is_latest(object))
     }
 
-    /// The key of an object that belongs to the placement.
+    /// Returns the key of an object that belongs to the placement.
     pub fn key(&self, resource: GroupResource, name: &str) -> Key {
         Key { resource, namespace: self.object.key.namespace.clone(), name: name.into() }
     }

@@ -1,6 +1,6 @@
-//! Asks the scheduler's engine whether a workload has another place, and where it would be left.
+//! Queries the scheduler's engine whether a workload can be placed on other clusters.
 //!
-//! Only the profile `default` asks: Karmada's controllers evict without a look at the clusters.
+//! Used by the profile `default` only: Karmada's controllers evict without checking the clusters.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use ballast_scheduler::reservations::{Keeper, Turn};
 use ballast_watch::{Cache, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 
-/// Cheap to share. It keeps the clusters in step from call to call.
+/// A search for alternative clusters. Cheap to share; it keeps its cluster state between calls.
 pub struct Places {
     planner: Planner,
     profile: Profile,
 }
 
 impl Places {
-    /// `None`: this profile does not ask.
+    /// Creates the search, or returns `None` if the profile does not use it.
     pub fn of(profile: &Profile) -> Option<Arc<Places>> {
         (profile.rules == Rules::Default)
             .then(|| Arc::new(Places { planner: Planner::new(profile.clone()), profile: profile.clone() }))
     }
 
-    /// The places in this view.
+    /// Returns the free capacity in this view.
     pub fn in_view(&self, view: &Arc<View>, now: Time) -> FreePlaces {
         FreePlaces { builder: PlanBuilder::new(&self.planner.snapshot(Arc::clone(view), now)) }
     }
 
-    /// Waits for the turn to decide, for a decision that gives room away. `None`: nobody keeps
-    /// room.
+    /// Waits for exclusive access to capacity decisions. Returns `None` if the profile reserves no
+    /// capacity.
     pub async fn turn(&self, cache: &Cache) -> Option<Turn> {
         match self.profile.reserves {
             true => Some(Keeper::of(cache, &self.profile).turn().await),
@@ -40,45 +40,48 @@ impl Places {
         }
     }
 
-    /// The newest view, and its places, without what other decisions have given away.
+    /// Returns the newest view and its free capacity, without the reservations of other decisions.
     pub fn present(&self, cache: &Cache, now: Time) -> (Arc<View>, FreePlaces) {
         let present = self.planner.present(cache, now);
         (Arc::clone(&present.view), FreePlaces { builder: PlanBuilder::new(&present) })
     }
 }
 
-/// The places of one view. What one workload takes is gone for those that ask after it.
+/// Free capacity in one view. An accepted placement reserves its capacity.
 pub struct FreePlaces {
     builder: PlanBuilder,
 }
 
-/// Where a workload would be. `None`: the scheduler leaves it to others.
+/// An alternative placement; `None` if this scheduler does not own the binding.
 pub struct OtherPlace(Option<Box<(ParsedBinding, Vec<Target>)>>);
 
 impl FreePlaces {
-    /// A place for all of the workload without these clusters, which `take` takes. The error says
-    /// why there is none. A binding that the scheduler leaves to others counts as placed.
+    /// Finds a placement of the whole workload without these clusters; `take` reserves it. The
+    /// error contains the reason if there is none. A binding that this scheduler does not own
+    /// counts as placed.
     pub fn find_other(&mut self, binding: &Arc<Object>, clusters: &[&str]) -> Result<OtherPlace, String> {
         let Some(parsed) = ParsedBinding::of(binding) else { return Ok(OtherPlace(None)) };
         let targets = planning::place_without(&mut self.builder, &parsed, clusters)?;
         Ok(OtherPlace(targets.map(|targets| Box::new((parsed, targets)))))
     }
 
-    /// Takes the place, so that it is gone for those that ask after this workload.
+    /// Reserves the capacity of the placement.
     pub fn take(&mut self, place: &OtherPlace) {
         if let Some((parsed, targets)) = place.0.as_deref() {
             self.builder.accept(parsed, targets);
         }
     }
 
-    /// Whether the scheduler would leave the workload on these targets, of which it has left some.
+    /// Returns whether the scheduler would keep the workload on these targets, some of which it has
+    /// left.
     pub fn keeps(&mut self, binding: &Arc<Object>, targets: &[TargetCluster]) -> bool {
         let parsed = ParsedBinding::of(binding);
         parsed.is_none_or(|parsed| planning::would_keep(&mut self.builder, &parsed, targets))
     }
 }
 
-/// The Warning that a workload stays on these clusters, because it has no other place.
+/// Returns the Warning that a workload stays on these clusters because no other cluster can take
+/// it.
 pub fn kept_notes(recorder: &Recorder, object: &Object, binding: &AnyBinding, clusters: &[&str]) -> [Note; 2] {
     let stays = |target: &&TargetCluster| clusters.contains(&&*target.name);
     let replicas =

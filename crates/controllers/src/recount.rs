@@ -1,8 +1,8 @@
-//! Counts each quota once at the start (QU5).
+//! Recounts each quota once at the start (QU5).
 //!
-//! While the server runs, the writer keeps quotas exact (`quota`). A quota is wrong only where it
-//! was not watched: the gate `FederatedQuotaEnforcement` was off, or the database was written by
-//! others.
+//! While the server runs, the writer keeps quotas exact (`quota`). A quota is wrong only if it was
+//! not maintained: the gate `FederatedQuotaEnforcement` was off, or the database was written by
+//! another program.
 
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::Value;

@@ -1,7 +1,7 @@
-//! Compares the inventory once at the start (IV4).
+//! Repairs the inventory once at the start (IV4).
 //!
 //! While the server runs, the writer keeps profiles and decisions exact (`inventory`). They are
-//! wrong only where it did not: the flag was not given, or another version has written the log.
+//! wrong only if it was not active: the flag was not set, or another version has written the log.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use ballast_registry::{Change, Client};
 use ballast_watch::{Event, View};
 use ballast_worker::{self as worker, BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
-/// A place for the keys of subjects. No object has such a key.
+/// Resource of the keys of subjects. No object has such a key.
 const SUBJECTS: GroupResource = GroupResource::new("subjects.inventory.ballast.dev");
 
 pub struct Retell {
@@ -73,7 +73,7 @@ impl Work for Retell {
     }
 }
 
-/// Writes what is told wrongly about a subject.
+/// Writes the published objects of a subject that are out of date.
 async fn retell(client: &Client, inventory: &Inventory, subject: &Subject) -> Next {
     let writes = inventory.writes(&client.view(), subject);
     if writes.is_empty() {

@@ -1,5 +1,5 @@
-//! The few bindings that a controller works on, out of very many. They are kept in step with the
-//! events, so any other binding only costs a look at its flag when its spec changes.
+//! The small set of bindings that a controller works on. It is updated by events, so any other
+//! binding only costs a check of its flags when its spec changes.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use ballast_k8s::{Flag, Key, Object};
 use ballast_watch::{Event, EventKind, View};
 
 pub struct TrackedBindings {
-    /// Each of these bindings has one of them.
+    /// A tracked binding has at least one of these flags.
     flags: &'static [&'static Flag],
     keys: BTreeSet<Key>,
 }
@@ -28,7 +28,7 @@ impl TrackedBindings {
         self.keys = tracked.map(|object| object.key.clone()).collect();
     }
 
-    /// Whether the binding is one of these, or was until now.
+    /// Updates the set. Returns whether the binding is or was tracked.
     pub fn note(&mut self, event: &Event) -> bool {
         let object = &event.object;
         if event.kind == EventKind::Deleted {

@@ -1,12 +1,12 @@
 //! Evicts workloads from clusters where they are unhealthy (see `plan`), for bindings with
 //! `spec.failover.application`.
 //!
-//! As upstream, memory holds since when a workload is unhealthy. After a restart, the toleration
-//! starts again.
+//! As upstream, the time since when a workload is unhealthy is held in memory only. After a
+//! restart, the toleration starts again.
 //!
-//! Differs from Karmada (D121): a workload that has no other place stays where it is (RM25), and
-//! attempts wait longer each time (RM26). Upstream would take the last copy away and place it on
-//! the same cluster again, for ever.
+//! Differs from Karmada (D121): a workload that no other cluster can take stays where it is (RM25),
+//! and the wait between attempts grows (RM26). Upstream would remove the last copy and schedule it
+//! to the same cluster again, indefinitely.
 
 mod plan;
 
@@ -35,12 +35,12 @@ use ballast_worker::events::Recorder;
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 const BATCH_MAX: usize = 500;
-/// When a workload that has no other place looks for one again. A look costs a decision, some
-/// 10 µs, and a place that comes a minute late is early beside a toleration of five.
+/// Interval between two searches for another cluster. A search costs one scheduling decision, some
+/// 10 µs, and a delay of a minute is short compared to the default toleration of five minutes.
 const NOWHERE_LOOK_AGAIN_SECONDS: i64 = 60;
 
 static GUARDED: [&Flag; 1] = [&HAS_APPLICATION_FAILOVER];
-/// The schema's default, for objects that were stored before the schema had it.
+/// The default of the schema, for objects that were stored before the schema had it.
 const TOLERATION_SECONDS: i32 = 300;
 
 pub struct ApplicationFailover {
@@ -49,13 +49,14 @@ pub struct ApplicationFailover {
     recorder: Recorder,
     places: Option<Arc<Places>>,
     guarded: TrackedBindings,
-    /// Whether bindings whose scheduling is suspended leave nothing.
+    /// Whether bindings with suspended scheduling are exempt from eviction.
     holds_suspended: bool,
     unhealthy: Arc<Mutex<HashMap<Key, Unhealthy>>>,
 }
 
 impl ApplicationFailover {
-    /// Without `places`, workloads leave as upstream's do.
+    /// Creates the controller. Without `places`, workloads are evicted without a search for another
+    /// cluster, as upstream.
     pub fn new(
         client: Client,
         clock: Arc<dyn Clock>,
@@ -123,7 +124,7 @@ impl Work for ApplicationFailover {
     }
 }
 
-/// Looks at the clusters when the first workload of a batch asks.
+/// Snapshots the clusters when the first workload of a batch needs a search.
 struct PlaceSearch {
     places: Arc<Places>,
     view: Arc<View>,
@@ -132,7 +133,8 @@ struct PlaceSearch {
 }
 
 impl PlaceSearch {
-    /// Of the clusters to leave, those that the workload can leave. The error says why it stays.
+    /// Returns the subset of the clusters in `leave` that the workload can leave, and the reason
+    /// why it cannot leave the others.
     fn clusters_to_leave(&mut self, object: &Arc<Object>, leave: &[String]) -> (Vec<String>, Option<String>) {
         let free = self.free.get_or_insert_with(|| self.places.in_view(&self.view, self.now));
         let mut left: Vec<String> = Vec::new();
@@ -147,7 +149,7 @@ impl PlaceSearch {
                 Err(why) => refusal = Some(why),
             }
         }
-        // The last one is the place without all of them.
+        // The last placement found excludes all of these clusters.
         if let Some(place) = found {
             free.take(&place);
         }
@@ -178,7 +180,7 @@ fn evaluate(
     };
     let seen = Some(object.revision);
     if holds_suspended && binding.spec.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true) {
-        // No scheduler would replace what leaves (D87).
+        // No scheduler would replace the evicted replicas (D87).
         return (Next::Done, seen, None);
     }
     let Some(behavior) = binding.spec.failover.as_ref().and_then(|failover| failover.application.clone()) else {
@@ -212,8 +214,8 @@ fn evaluate(
     }
 }
 
-/// Takes the clusters out of the plan that the workload cannot leave now: because the last attempt
-/// was not long ago, or because there is no other place.
+/// Removes the clusters from the plan that the workload cannot leave now, either because the last
+/// attempt was too recent or because no other cluster can take the workload.
 fn hold_back(
     plan: &mut ApplicationEvictionPlan,
     search: &mut PlaceSearch,

@@ -1,5 +1,5 @@
-//! Decides which clusters a workload must leave because it is unhealthy there, and when it may try
-//! another place again. Pure.
+//! Decides which clusters a workload must leave because it is unhealthy there, and when the next
+//! attempt may begin. Pure.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,19 +8,18 @@ use serde::{Deserialize, Serialize};
 use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 use ballast_k8s::Time;
 
-/// The annotation of a binding that has evicted its workload because it did not run well. Its value
-/// is `Attempts`. It is stored with the eviction, so that a restart does not begin to count anew
-/// (RM26).
+/// The annotation that counts the evictions of an unhealthy workload. Its value is an `Attempts`.
+/// It is written together with the eviction, so that the count survives a restart (RM26).
 pub const ATTEMPTS: &str = "ballast.dev/application-failover";
 
-/// The wait after the first attempt. Each further one doubles it.
+/// The wait after the first attempt. It doubles with each further attempt.
 const WAIT_FIRST_SECONDS: i64 = 60;
 const WAIT_MAX_SECONDS: i64 = 30 * 60;
-/// A workload that has run for so long after an attempt begins to count anew, as the kubelet does
-/// after twice the longest wait.
+/// A workload that has run for this long after an attempt starts again at zero, as the kubelet's
+/// backoff does after twice the maximum wait.
 const FORGOTTEN_AFTER_SECONDS: i64 = 2 * WAIT_MAX_SECONDS;
 
-/// How often the workload was evicted in a row because it did not run well.
+/// The number of consecutive evictions of an unhealthy workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempts {
     pub count: u32,
@@ -28,26 +27,26 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// What the annotation says. A value that cannot be read counts as none.
+    /// Parses the value of the annotation. An invalid value counts as no attempts.
     pub fn read(annotation: Option<&str>) -> Option<Attempts> {
         annotation.and_then(|text| serde_json::from_str(text).ok())
     }
 
-    /// When the next attempt may begin: 1, 2, 4 … minutes after the last one, 30 at most.
+    /// Returns the time of the next attempt: 1, 2, 4 … minutes after the last one, at most 30.
     pub fn next_from(self, now: Time) -> Time {
         let doublings = self.count.saturating_sub(1).min(16);
-        // A date in the future comes from a clock that has stepped back since.
+        // A timestamp in the future comes from a clock that was set back.
         self.last.min(now).plus_seconds((WAIT_FIRST_SECONDS << doublings).min(WAIT_MAX_SECONDS))
     }
 
-    /// The attempts with one that begins now.
+    /// Returns the attempts including one that begins now.
     pub fn and_now(known: Option<Attempts>, now: Time) -> Attempts {
         let recent = known.filter(|known| now < known.last.min(now).plus_seconds(FORGOTTEN_AFTER_SECONDS));
         Attempts { count: recent.map_or(0, |known| known.count).saturating_add(1), last: now }
     }
 }
 
-/// Since when the workload is unhealthy, by cluster.
+/// The time since when the workload is unhealthy, by cluster.
 pub type Unhealthy = BTreeMap<String, Time>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,11 +54,11 @@ pub struct ApplicationEvictionPlan {
     pub unhealthy: Unhealthy,
     /// The clusters to leave.
     pub leave: Vec<String>,
-    /// When the next toleration runs out.
+    /// The time at which the next toleration expires.
     pub next_check: Option<Time>,
 }
 
-/// A report of unknown health changes nothing: the recorded time stays.
+/// Computes the plan. A report of unknown health changes nothing: the recorded time stays.
 pub fn plan(
     targets: &[TargetCluster],
     reports: &[AggregatedStatusItem],

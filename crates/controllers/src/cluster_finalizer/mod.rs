@@ -1,13 +1,13 @@
-//! Keeps a deleted Cluster until no binding is placed on it, by upstream's finalizer.
+//! Keeps a deleted Cluster, by upstream's finalizer, until no binding is placed on it.
 //!
-//! The deletion must survive restarts while bindings still have the cluster as a target. So the
+//! The deletion must survive restarts while bindings still have the cluster as a target. The
 //! finalizer keeps the Cluster, with its deletion timestamp, while `failover` and the scheduler
-//! move the bindings. When the last binding has left, this controller removes the finalizer, and
-//! the Cluster goes.
+//! move the bindings. When the last binding has left, this controller removes the finalizer and the
+//! Cluster is deleted.
 //!
-//! As upstream, all bindings count: also those of another scheduler, and those whose scheduling is
-//! suspended. This scheduler does not move these, so the Cluster waits until another actor does. A
-//! log line and an event on the Cluster name one of them.
+//! As upstream, all bindings count, including bindings of another scheduler and bindings with
+//! suspended scheduling. This scheduler does not move these, so the Cluster waits until another
+//! actor does. A log line and an event on the Cluster name one of them.
 //!
 //! Differs from Karmada (D49): there is no execution namespace to wait for. Where Karmada's cluster
 //! controller runs, this controller must not (`--manage-cluster-finalizer=false`).
@@ -32,14 +32,14 @@ use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
-/// Clusters processed at once.
+/// Maximum number of clusters processed concurrently.
 const CONCURRENCY: usize = 4;
 
 pub struct ClusterFinalizer {
     client: Client,
     recorder: Recorder,
     /// The clusters that are being deleted, each with the binding that it waits for. Only a change
-    /// of that binding queues the cluster again; while the binding is not known, any change does.
+    /// of that binding queues the cluster again; while the binding is unknown, any change does.
     leaving: Arc<Mutex<BTreeMap<Key, Option<Key>>>>,
 }
 
@@ -138,8 +138,8 @@ async fn reconcile(client: &Client, recorder: &Recorder, leaving: &Leaving, key:
     }
 }
 
-/// A binding that is placed on the cluster: `known` if it still is, otherwise the next one in key
-/// order. So while the bindings leave one by one, each is read about once.
+/// Finds a binding that is placed on the cluster: `known` if it still is, otherwise the next one in
+/// key order. While the bindings leave one by one, each is therefore read about once.
 async fn holder_of(view: &Arc<View>, cluster: &Key, known: Option<&Key>) -> Option<Key> {
     let name = cluster.name.to_string();
     let is_on = move |object: &&Arc<Object>| {
@@ -149,7 +149,7 @@ async fn holder_of(view: &Arc<View>, cluster: &Key, known: Option<&Key>) -> Opti
         return Some(known.key.clone());
     }
     let (view, known) = (Arc::clone(view), known.cloned());
-    // This may read every binding, which is too long between two awaits.
+    // This may read every binding, which would block the runtime thread for too long.
     let found = tokio::task::spawn_blocking(move || {
         let after = |known: Key| {
             let place = (&*known.namespace, &*known.name);
@@ -158,7 +158,7 @@ async fn holder_of(view: &Arc<View>, cluster: &Key, known: Option<&Key>) -> Opti
         let all = || BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
         known.and_then(after).or_else(|| all().find(&is_on).map(|object| object.key.clone()))
     });
-    // Where the search was cut off by a shutdown, the cluster waits for itself: nothing is lost.
+    // A shutdown may cancel the search. Then the cluster is its own holder, and no event is lost.
     found.await.unwrap_or_else(|_| Some(cluster.clone()))
 }
 

@@ -2,7 +2,8 @@
 
 use ballast_k8s::Key;
 
-/// Upstream's finalizer, by its name: its cluster controller waits for the same.
+/// Upstream's finalizer, under its upstream name, because Karmada's cluster controller waits for
+/// the same.
 pub const FINALIZER: &str = "karmada.io/cluster-controller";
 
 #[derive(Clone, Copy, Debug)]
@@ -16,9 +17,9 @@ pub struct ObservedCluster<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FinalizerPlan {
     Keep,
-    /// The cluster gets these finalizers.
+    /// Replace the finalizers of the cluster by these.
     Write(Vec<String>),
-    /// The cluster is being deleted, and waits for a binding to leave it.
+    /// Wait for a binding to leave the cluster, which is being deleted.
     Wait,
 }
 

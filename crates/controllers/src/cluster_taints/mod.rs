@@ -1,8 +1,9 @@
-//! Taints clusters by their condition `Ready` (see `plan`). These taints keep workloads away and,
-//! later, evict them. This loop also dates NoExecute taints that have no date.
+//! Taints clusters by their condition `Ready` (see `plan`). These taints repel new workloads and,
+//! later, evict existing ones. This controller also sets the time of NoExecute taints that have
+//! none.
 //!
-//! Deliberately absent: noticing that a cluster no longer reports. Karmada watches a Lease for
-//! that, or asks the cluster. `Ready` has no time of renewal, so the component that watches the
+//! Deliberately absent: the detection of clusters that stopped reporting. Karmada watches a Lease
+//! for that, or queries the cluster. `Ready` has no renewal time, so the component that watches the
 //! clusters must set it to Unknown.
 
 mod plan;
@@ -118,13 +119,13 @@ fn told(recorder: &Recorder, cluster: &Object, taints: &[Taint]) -> Note {
         [] => "Taint cluster succeed: cluster now does not have taints.".to_owned(),
         taints => format!("Taint cluster succeed: cluster now has taints([{}]).", shown(taints)),
     };
-    // A loss is no everyday matter. Upstream says Normal of it, too (D124).
+    // A lost cluster is a Warning. Upstream emits Normal in this case (D124).
     let is_loss = |taint: &Taint| [NOT_READY, UNREACHABLE].contains(&&*taint.key);
     let severity = if taints.iter().any(is_loss) { Severity::Warning } else { Severity::Normal };
     Note::new(recorder, about, severity, "TaintClusterSucceed", message)
 }
 
-/// `key=value:Effect`, joined by commas.
+/// Formats the taints as `key=value:Effect`, joined by commas.
 fn shown(taints: &[Taint]) -> String {
     let shown = taints.iter().map(|taint| {
         let effect = serde_json::to_value(taint.effect).unwrap_or(Value::Null);

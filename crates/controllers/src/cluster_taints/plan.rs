@@ -1,20 +1,20 @@
-//! Decides the taints of a cluster from its present state. Pure.
+//! Decides the taints of a cluster from its current state. Pure.
 //!
 //! A cluster that is not ready gets no new workloads, and after a while its workloads are evicted.
-//! The taint is `cluster.karmada.io/not-ready` where the cluster reports that itself, and
-//! `unreachable` where its state is unknown. A cluster that never reported keeps its taints. So do
-//! all other taints: a NoExecute taint under these keys without the NoSchedule taint beside it was
-//! set by another client.
+//! The taint is `cluster.karmada.io/not-ready` if the cluster reports that itself, and
+//! `unreachable` if its state is unknown. A cluster that never reported keeps its taints. All other
+//! taints are kept as well: a NoExecute taint with one of these keys but without the corresponding
+//! NoSchedule taint was set by another client.
 
 use ballast_api::core::{Taint, TaintEffect};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, NOT_READY, UNREACHABLE, is_no_execute, is_undated};
 use ballast_k8s::Time;
 
-/// What happens to a cluster that is not ready.
+/// Handling of clusters that are not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
     Ignored,
-    /// It is tainted, and after this many seconds its workloads are evicted.
+    /// The cluster is tainted, and after this many seconds its workloads are evicted.
     Tainted {
         evicted_after_seconds: i64,
     },
@@ -22,16 +22,16 @@ pub enum Unready {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaintPlan {
-    /// The taints to write; `None` if the cluster has them already.
+    /// The taints to write; `None` if the cluster already has them.
     pub taints: Option<Vec<Taint>>,
-    /// When the next taint is due.
+    /// The time at which the next taint is due.
     pub next_check: Option<Time>,
 }
 
 pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> TaintPlan {
     let mut taints = cluster.spec.taints.clone();
-    // Toleration seconds count from this date. A date in the future comes from a clock that has
-    // stepped back since.
+    // Toleration seconds count from this time. A time in the future comes from a clock that was set
+    // back.
     let is_ahead = |taint: &Taint| is_no_execute(taint) && taint.time_added > Some(now);
     for taint in taints.iter_mut().filter(|taint| is_undated(taint) || is_ahead(taint)) {
         taint.time_added = Some(now);
@@ -56,8 +56,8 @@ pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> TaintPlan {
     TaintPlan { next_check, taints: (taints != cluster.spec.taints).then_some(taints) }
 }
 
-/// Replaces the taints under the other key. Where that evicted already, the new one evicts since
-/// the same time.
+/// Sets the taints of one key and removes those of the other. If the other key already evicted, the
+/// new taint takes over the time of that eviction.
 fn taint_as(taints: &mut Vec<Taint>, key: &str, other: &str, now: Time, evicts_from: Time) {
     let gone = take(taints, other);
     let evicted = gone.iter().find(|taint| taint.effect == TaintEffect::NoExecute);
@@ -73,7 +73,7 @@ fn taint_as(taints: &mut Vec<Taint>, key: &str, other: &str, now: Time, evicts_f
     }
 }
 
-/// Removes the taints that this loop set under this key: NoSchedule, and NoExecute beside it.
+/// Removes the taints that this controller set under this key: NoSchedule and its NoExecute.
 fn take(taints: &mut Vec<Taint>, key: &str) -> Vec<Taint> {
     if !taints.iter().any(|taint| taint.key == key && taint.effect == TaintEffect::NoSchedule) {
         return Vec::new();

@@ -1,27 +1,27 @@
 //! Moves bindings off the clusters that they may not stay on (see `plan`). The scheduler then
-//! notices the missing replicas and finds another place for them.
+//! notices the missing replicas and places them on other clusters.
 //!
-//! The loop works on two kinds of keys. For a cluster, it queues the bindings that run there
+//! The loop handles two kinds of keys. For a cluster, it queues the bindings on it
 //! (`bindings_by_cluster`). For a binding, it evicts the binding from the clusters that it must
-//! leave, and checks it again when the next toleration runs out. Every decision uses the newest
-//! view. So it does not matter which event came first, or whether the server restarted in between.
-//! For that reason, the date of a taint is stored on the cluster, and a cluster that is being
-//! deleted stays until its bindings have left (`cluster_finalizer`).
+//! leave, and checks it again when the next toleration expires. Every decision uses the newest
+//! view, so neither the order of events nor a restart in between matters. For that reason, the time
+//! of a taint is stored on the cluster, and a cluster that is being deleted stays until its
+//! bindings have left (`cluster_finalizer`).
 //!
 //! A binding leaves a tainted cluster by an eviction task, which `graceful_eviction` ends. The rate
-//! of such evictions is limited (see `rate_limiter`). A binding leaves a deleted cluster at once
-//! and without a task, but only if this scheduler owns the binding. Differs from Karmada (D49): it
-//! also leaves where there is no room elsewhere.
+//! of such evictions is limited (see `rate_limiter`). A binding leaves a deleted cluster
+//! immediately and without a task, but only if this scheduler owns the binding. Differs from
+//! Karmada (D49): it leaves even if no other cluster has free capacity.
 //!
-//! A binding whose scheduling is suspended leaves nothing, because no scheduler would replace what
-//! leaves. Its condition says that it waits (`suspended`). Differs from Karmada (D87), and not in
-//! the profile `karmada`.
+//! A binding with suspended scheduling is not evicted, because no scheduler would replace its
+//! replicas. A condition reports that the eviction is pending (`suspended`). Differs from Karmada
+//! (D87), except in the profile `karmada`.
 //!
-//! Where a workload must leave `Directly`, no task keeps it. So such an eviction begins only when
-//! there is another place (RM27).
+//! With purge mode `Directly`, no task keeps the workload running. Such an eviction therefore
+//! starts only when another cluster can take the workload (RM27).
 //!
-//! *Invariant:* a target whose cluster is not known here stays. The cluster may come later, as it
-//! does when bindings are restored before clusters.
+//! *Invariant:* a target whose cluster does not exist here is kept. The cluster may be created
+//! later, for example when bindings are restored before clusters.
 
 mod rate_limiter;
 mod plan;
@@ -58,25 +58,26 @@ use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
-/// The keys of one batch, and so the most bindings that one batch writes.
+/// Maximum number of keys in a batch, and so of bindings that one batch writes.
 const BATCH_MAX: usize = 1_000;
 
-/// When a workload that leaves directly looks for another place again. Each look costs a decision,
-/// some 10 µs.
+/// Interval between two searches for another cluster for a workload with purge mode `Directly`.
+/// Each search costs a scheduling decision, some 10 µs.
 const NOWHERE_LOOK_AGAIN_MS: i64 = 60_000;
 
-/// An EvictionLimit may expire while bindings wait for a turn that is far away.
+/// Maximum wait between two calls of the rate limiter. An EvictionLimit may expire while the next
+/// turn is far away.
 const RATE_LOOK_AGAIN_MS: i64 = 10_000;
 
-/// Clusters go first, because the work on them queues the bindings. Evictions whose turn has come
-/// go with them.
+/// Clusters are processed first, because they queue the bindings. Granted evictions have the same
+/// priority.
 const CLUSTER_PRIORITY: i32 = 1;
 const BINDING_PRIORITY: i32 = 0;
-/// Turns are given when all bindings that may be evicted are known. Otherwise the first ones of a
-/// lost cluster would go before those that are more urgent.
+/// Turns are granted after all bindings that may be evicted are known. Otherwise the first bindings
+/// of a lost cluster would be evicted before more urgent ones.
 const TURN_PRIORITY: i32 = -1;
 
-/// The key of the timer that gives turns.
+/// Returns the key of the timer that grants turns.
 fn turn_key() -> Key {
     Key::cluster(GroupResource::new("eviction-turns"), "next")
 }
@@ -86,7 +87,7 @@ fn turn_key() -> Key {
 pub enum TaintEviction {
     Off,
     By {
-        /// The purge mode of bindings that do not choose one.
+        /// The purge mode of bindings that do not specify one.
         purge_mode: PurgeMode,
         rate: EvictionRate,
     },
@@ -98,19 +99,20 @@ pub struct Failover {
     /// The scheduler whose bindings leave deleted clusters.
     scheduler_name: Arc<str>,
     taints: TaintEviction,
-    /// Whether bindings whose scheduling is suspended leave nothing.
+    /// Whether bindings with suspended scheduling are exempt from eviction.
     holds_suspended: bool,
     recorder: Recorder,
     places: Option<Arc<Places>>,
     limiter: Arc<Mutex<EvictionRateLimiter>>,
-    /// The bindings as they were last evaluated. Those that have changed since are in the queue.
+    /// The bindings as of their last evaluation. Bindings that have changed since are in the queue.
     by_cluster: Arc<Mutex<BindingsByCluster>>,
-    /// The bindings whose evictions wait, because their scheduling is suspended.
+    /// The bindings with pending evictions because their scheduling is suspended.
     waiting: Arc<Mutex<HashSet<Key>>>,
 }
 
 impl Failover {
-    /// Without `places`, workloads leave directly wherever they may go.
+    /// Creates the controller. Without `places`, purge mode `Directly` evicts without a search for
+    /// another cluster.
     pub fn new(
         client: Client,
         clock: Arc<dyn Clock>,
@@ -136,7 +138,7 @@ impl Failover {
 }
 
 impl Failover {
-    /// Records who has set the rate of evictions, until when and why.
+    /// Records the author, expiry and reason of a changed eviction rate in the log.
     fn record_limit(&self, event: &Event) {
         let limit = |object: &Object| object.typed::<EvictionLimit>().unwrap_or_default();
         let now = limit(&event.object);
@@ -186,7 +188,7 @@ impl Work for Failover {
                 }
             }
         }
-        // The work on a cluster finds the bindings on it.
+        // Processing a cluster finds the bindings on it.
         for object in view.list(CLUSTERS, None).filter(|object| may_evict(object)) {
             queue.mark(object.key.clone(), CLUSTER_PRIORITY);
         }
@@ -196,7 +198,7 @@ impl Work for Failover {
         let key = event.object.key.clone();
         if key.resource == EVICTION_LIMITS {
             self.record_limit(event);
-            // Another rate gives other turns, from now on.
+            // A different rate changes the time of the next turn.
             return queue.mark(turn_key(), TURN_PRIORITY);
         }
         if key.resource != CLUSTERS {
@@ -276,27 +278,27 @@ impl Work for Failover {
     }
 }
 
-/// What a batch of bindings is decided from.
+/// The state that a batch of bindings is decided from.
 struct EvictionBatch<'a> {
     view: &'a Arc<View>,
     scheduler_name: &'a str,
     taints: TaintEviction,
     recorder: &'a Recorder,
     places: Option<&'a Places>,
-    /// Made when the first workload of the batch asks.
+    /// Created when the first workload of the batch needs a search.
     free: Option<FreePlaces>,
     limiter: &'a mut EvictionRateLimiter,
     by_cluster: &'a mut BindingsByCluster,
     waiting: &'a mut HashSet<Key>,
     holds_suspended: bool,
-    /// The bindings whose condition says that they wait, or no longer.
+    /// The bindings whose condition about pending evictions changes.
     told: Vec<(Arc<Object>, Vec<Edit>, Next)>,
     now: Time,
     now_ms: i64,
 }
 
 impl EvictionBatch<'_> {
-    /// The bindings to write.
+    /// Plans all keys and returns the bindings to write.
     fn plan_all(&mut self, keys: Vec<Key>, worked: &mut BatchOutcome) -> Vec<(Key, Map<String, Value>, Next)> {
         let per_second = self.per_second();
         let mut writes = Vec::new();
@@ -316,7 +318,7 @@ impl EvictionBatch<'_> {
                 continue;
             };
             file(self.by_cluster, &key, &binding.spec);
-            // A binding that names a workload of another namespace has no effect (WH7).
+            // A binding that references a workload of another namespace has no effect (WH7).
             let mut plan = match binding.is_elsewhere(&key) {
                 true => EvictionPlan::default(),
                 false => self.plan(&binding.spec),
@@ -372,8 +374,8 @@ impl EvictionBatch<'_> {
         writes
     }
 
-    /// Whether the eviction would take the workload away at once, although it has no other place. A
-    /// Warning says so.
+    /// Returns whether the eviction would remove the workload immediately although no other cluster
+    /// can take it. In this case it emits a Warning.
     fn is_stranded(&mut self, object: &Arc<Object>, content: &[u8], plan: &EvictionPlan) -> bool {
         let Some(places) = self.places else { return false };
         let is_default = matches!(self.taints, TaintEviction::By { purge_mode: PurgeMode::Directly, .. });
@@ -408,7 +410,7 @@ impl EvictionBatch<'_> {
         }
     }
 
-    /// Queues the bindings whose turn to be evicted has come.
+    /// Queues the bindings whose turn has come.
     fn give_turns(&mut self, worked: &mut BatchOutcome) {
         let per_second = self.per_second();
         let mut limiter = std::mem::take(self.limiter);
@@ -419,7 +421,7 @@ impl EvictionBatch<'_> {
         worked.outcomes.push(KeyOutcome::new(turn_key(), again));
     }
 
-    /// Whether a taint still evicts the binding.
+    /// Returns whether a taint still evicts the binding.
     fn evicts(&self, key: &Key) -> bool {
         let Some(object) = self.view.get(key).filter(|object| !object.deleting) else { return false };
         let content = object.text.content();
@@ -445,7 +447,7 @@ impl EvictionBatch<'_> {
         let is_ours = spec.scheduler_name() == self.scheduler_name && may_leave;
         let evicts = self.taints != TaintEviction::Off;
         let known = |name: &str| self.view.get(&cluster_key(name));
-        // A cluster that cannot be parsed exists all the same, and evicts nothing.
+        // A cluster that cannot be parsed still exists, and evicts nothing.
         let typed = |object: &Arc<Object>| object.typed::<Cluster>().unwrap_or_default();
         let targets = spec.clusters();
         let names = targets.iter().map(|target| &*target.name);
@@ -457,14 +459,14 @@ impl EvictionBatch<'_> {
             (_, Some(_)) => (*name, HostCluster::There { taints: &[] }),
             (_, None) => (*name, HostCluster::Unknown),
         });
-        // They are read from the placement, and most clusters have no taint.
+        // Tolerations are parsed from the placement, and most clusters have no taint.
         let is_tainted =
             clusters.iter().filter_map(|(.., cluster)| cluster.as_ref()).any(|it| !it.spec.taints.is_empty());
         let tolerations = if is_tainted { spec.tolerations() } else { Vec::new() };
         plan::plan(hosts, &tolerations, self.now)
     }
 
-    /// The binding without the clusters that it leaves.
+    /// Returns the binding without the clusters that it leaves.
     fn without(&self, object: &Object, plan: &EvictionPlan) -> Result<Map<String, Value>, String> {
         let mut tree = object.value().map_err(|error| error.to_string())?;
         let binding: AnyBinding = read_json(&object.text.content()).map_err(|error| error.to_string())?;
@@ -502,7 +504,7 @@ impl EvictionBatch<'_> {
     }
 }
 
-/// The cause that the binding records of a plan.
+/// Returns the cause of a plan, to be recorded on the binding.
 fn cause(binding: &AnyBinding, plan: &EvictionPlan) -> Cause {
     if plan.leave.iter().all(|(_, why)| *why == EvictionReason::Deleted) {
         return Cause::ClustersLost(plan.leave.iter().map(|(name, _)| name.clone()).collect());
@@ -515,8 +517,8 @@ fn cause(binding: &AnyBinding, plan: &EvictionPlan) -> Cause {
     evicted_from(binding, leaves)
 }
 
-/// How urgent an eviction is: by the binding's priority, then by how little of the workload is on
-/// clusters that it does not leave.
+/// Computes the urgency of an eviction from the priority of the binding and the share of the
+/// workload on clusters that it does not leave.
 fn urgency(spec: &PartialSpec<'_>, plan: &EvictionPlan) -> Urgency {
     // A workload that is not divided counts its copies.
     let count = |target: &PartialTarget<'_>| i64::from(target.replicas.unwrap_or(1).max(0));
@@ -535,7 +537,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().expect("no holder of this lock can panic")
 }
 
-/// Whether bindings may have to leave the cluster.
+/// Returns whether bindings may have to leave the cluster.
 fn may_evict(cluster: &Object) -> bool {
     let has_no_execute_taint = |cluster: Arc<Cluster>| cluster.spec.taints.iter().any(is_no_execute);
     cluster.deleting || cluster.typed::<Cluster>().is_ok_and(has_no_execute_taint)

@@ -1,8 +1,8 @@
 //! Decides which clusters a binding must leave, and when to check it again. Pure.
 //!
-//! A binding leaves a cluster that is being deleted, and one whose NoExecute taints end its stay
-//! (`Stay`). From a tainted cluster it is evicted; a deleted one it leaves without an eviction. A
-//! cluster that is not known here is not left.
+//! A binding leaves a cluster that is being deleted, and a cluster whose NoExecute taints end its
+//! stay (`Stay`). It leaves a tainted cluster by an eviction, and a deleted one without. A cluster
+//! that does not exist here is not left.
 
 use ballast_api::core::{Taint, Toleration};
 use ballast_api::karmada::cluster::v1alpha1::Stay;
@@ -14,13 +14,13 @@ pub enum HostCluster<'a> {
     There {
         taints: &'a [Taint],
     },
-    /// It is being deleted, and the binding may be moved.
+    /// The cluster is being deleted, and the binding may be moved.
     Deleted,
-    /// There is no such Cluster object. Upstream keeps such a target, too.
+    /// There is no such Cluster object. As upstream, the target is kept.
     Unknown,
 }
 
-/// Why a cluster is left.
+/// The reason to leave a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionReason {
     Deleted,
@@ -31,12 +31,12 @@ pub enum EvictionReason {
 pub struct EvictionPlan {
     /// The clusters to leave, in the order of the binding's targets.
     pub leave: Vec<(String, EvictionReason)>,
-    /// When the next toleration runs out.
+    /// The time at which the next toleration expires.
     pub next_check: Option<Time>,
 }
 
 impl EvictionPlan {
-    /// Whether a taint evicts the binding. Such evictions are rate-limited.
+    /// Returns whether a taint evicts the binding. Such evictions are rate-limited.
     pub fn evicts(&self) -> bool {
         self.leave.iter().any(|(_, why)| *why == EvictionReason::Tainted)
     }

@@ -1,37 +1,37 @@
-//! Limits how fast bindings are evicted, and says whose turn it is. Pure. `census::RateInForce`
-//! says how fast that is.
+//! Limits the rate of evictions and determines their order. Pure. The rate comes from
+//! `census::RateInForce`.
 //!
-//! The order is Ballast's (D122): the most urgent binding of all that wait goes first. The bindings
-//! that wait are kept in their order, so a turn costs a look-up and not a sort, however many wait.
-//! One timer serves all of them.
+//! The order is Ballast's (D122): the most urgent of all waiting bindings is evicted first. The
+//! waiting bindings are kept sorted, so a turn costs a look-up instead of a sort, however many
+//! bindings wait. One timer serves all of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ballast_k8s::Key;
 
-/// While evictions are halted, bindings are checked again after this time.
+/// Interval at which bindings are checked again while evictions are halted.
 const HALTED_LOOK_AGAIN_MS: i64 = 10_000;
 
 /// Turns that are late by more than this are lost. The loop may be busy for a moment, but a clock
 /// that steps forward must not evict everything at once.
 const LATE_MAX_MS: f64 = 1_000.0;
 
-/// The bindings that one call of `grant` looks at. Each may have to be read, which takes some
-/// 10 µs, and the loop must not be held up for long.
+/// Maximum number of bindings that one call of `grant` considers. Each may have to be read, which
+/// takes some 10 µs, and the loop must not be blocked for long.
 const GRANTED_MAX: usize = 1_000;
 
-/// How urgent it is to evict a binding. The lesser one goes first.
+/// The urgency of an eviction. The lesser value is evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Urgency {
     /// `spec.schedulePriority`.
     priority: Reverse<i32>,
-    /// What is left of the workload on the clusters that it does not leave, in thousandths.
+    /// Share of the workload on clusters that it does not leave, in thousandths.
     left_elsewhere: u32,
 }
 
 impl Urgency {
-    /// `left` of `total` replicas or copies are on clusters that the binding does not leave.
+    /// Creates the urgency of a binding that keeps `left` of its `total` replicas or copies.
     pub fn new(priority: i32, left: i64, total: i64) -> Urgency {
         let (left, total) = (i128::from(left.max(0)), i128::from(total.max(1)));
         let share = u32::try_from(left * 1_000 / total).unwrap_or(u32::MAX);
@@ -39,15 +39,15 @@ impl Urgency {
     }
 }
 
-/// Gives each eviction its turn.
+/// Grants turns to waiting evictions.
 #[derive(Debug, Default)]
 pub struct EvictionRateLimiter {
     /// The time of the next turn.
     next_ms: f64,
     waiting: BTreeSet<(Urgency, Key)>,
-    /// How urgent each waiting binding is.
+    /// The urgency of each waiting binding.
     urgencies: HashMap<Key, Urgency>,
-    /// The bindings whose turn has come, and that have not been evicted yet.
+    /// The bindings whose turn has come and that have not been evicted yet.
     granted: HashSet<Key>,
 }
 
@@ -56,19 +56,20 @@ pub struct EvictionRateLimiter {
 pub struct Turns {
     /// The bindings whose turn has come.
     pub granted: Vec<Key>,
-    /// When to call again. `None`: no binding waits.
+    /// Milliseconds until the next call; `None` if no binding waits.
     pub again_ms: Option<i64>,
 }
 
 impl EvictionRateLimiter {
-    /// Whether the binding may be evicted now. Otherwise it waits, until `grant` returns it.
+    /// Returns whether the binding may be evicted now. Otherwise the binding waits until `grant`
+    /// returns it.
     pub fn acquire(&mut self, key: &Key, urgency: Urgency, now_ms: i64, per_second: f64) -> bool {
         if self.granted.remove(key) || per_second == f64::INFINITY {
             self.forget(key);
             return true;
         }
         if self.waiting.is_empty() {
-            // Turns do not pile up while no binding waits.
+            // Turns do not accumulate while no binding waits.
             self.next_ms = self.next_ms.max(now_ms as f64);
         }
         if let Some(known) = self.urgencies.insert(key.clone(), urgency).filter(|known| *known != urgency) {
@@ -78,8 +79,8 @@ impl EvictionRateLimiter {
         false
     }
 
-    /// Gives the turns that have come. A binding that `is_due` denies is forgotten, and takes no
-    /// turn.
+    /// Grants the turns that are due. A binding for which `is_due` returns false is forgotten and
+    /// uses no turn.
     pub fn grant(&mut self, now_ms: i64, per_second: f64, mut is_due: impl FnMut(&Key) -> bool) -> Turns {
         let mut granted = Vec::new();
         if per_second <= 0.0 {
@@ -105,7 +106,7 @@ impl EvictionRateLimiter {
         Turns { granted, again_ms: (!self.waiting.is_empty()).then_some(wait_ms) }
     }
 
-    /// The binding need not be evicted any more.
+    /// Removes a binding that need not be evicted any more.
     pub fn forget(&mut self, key: &Key) {
         if let Some(urgency) = self.urgencies.remove(key) {
             self.waiting.remove(&(urgency, key.clone()));
@@ -127,7 +128,7 @@ mod tests {
         Urgency::new(0, 0, 1)
     }
 
-    /// Bindings wait, by number, with these urgencies.
+    /// Returns a limiter in which bindings with these urgencies wait, numbered in order.
     fn waiting(urgencies: &[Urgency], now_ms: i64, per_second: f64) -> EvictionRateLimiter {
         let mut limiter = EvictionRateLimiter::default();
         for (number, urgency) in urgencies.iter().enumerate() {
@@ -189,7 +190,7 @@ mod tests {
     fn turns_that_pass_while_evictions_are_halted_or_while_none_waits_are_lost() {
         let mut limiter = waiting(&[usual(); 3], 0, 1.0);
         assert_eq!(granted(&mut limiter, 0, 0.0), (vec![], Some(HALTED_LOOK_AGAIN_MS)));
-        // One late turn at most.
+        // At most one late turn.
         assert_eq!(granted(&mut limiter, 60_000, 1.0), (vec![key(0), key(1)], Some(1_000)));
         assert_eq!(granted(&mut limiter, 61_000, 1.0), (vec![key(2)], None));
         assert!(!limiter.acquire(&key(7), usual(), 900_000, 1.0));
@@ -219,8 +220,7 @@ mod tests {
         assert!(limiter.waiting.is_empty() && limiter.urgencies.is_empty() && limiter.granted.is_empty());
     }
 
-    /// The loss of a cluster with 100,000 bindings. Were they sorted at each turn, this would take
-    /// minutes.
+    /// The loss of a cluster with 100,000 bindings. Sorting them at each turn would take minutes.
     #[test]
     fn sre_11_a_turn_among_100_000_bindings_costs_a_look_up() {
         let urgencies: Vec<Urgency> = (0..100_000).map(|number| Urgency::new(number % 977, 0, 1)).collect();

@@ -1,5 +1,5 @@
-//! Bindings whose scheduling is suspended: nothing replaces what leaves a cluster, so nothing
-//! leaves, and a condition says which clusters wait. Pure.
+//! Bindings with suspended scheduling. No scheduler would replace evicted replicas, so evictions
+//! stay pending, and a condition names the clusters. Pure.
 
 use serde_json::Value;
 
@@ -8,11 +8,11 @@ use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, EVICTION_SUSPENDED, PartialBinding, PartialSpec};
 use ballast_k8s::{Edit, Object, Time, read_json};
 
-/// The most clusters that the condition names. There may be thousands.
+/// Maximum number of clusters that the condition names. There may be thousands.
 const CLUSTERS_TOLD_MAX: usize = 5;
 
-/// Takes the evictions out of the plan of a suspended binding. Returns the clusters that it would
-/// leave, with those whose evictions have begun and are not replaced.
+/// Removes the evictions of a suspended binding from the plan. Returns the clusters that it would
+/// leave and the clusters whose evictions have begun but are not replaced.
 pub fn held_back(spec: &PartialSpec<'_>, plan: &mut EvictionPlan) -> Vec<String> {
     if !spec.is_suspended() {
         return Vec::new();
@@ -23,8 +23,8 @@ pub fn held_back(spec: &PartialSpec<'_>, plan: &mut EvictionPlan) -> Vec<String>
     leaving.chain(spec.evicted_from().into_iter().filter(|_| is_short)).collect()
 }
 
-/// The change of the condition, if it does not say so already. `waits` is empty where no eviction
-/// waits.
+/// Returns the change of the condition, or `None` if it is up to date. `waits` is empty if no
+/// eviction is pending.
 pub fn edit(object: &Object, partial: &PartialBinding<'_>, waits: &[String], now: Time) -> Option<Edit> {
     let known = partial.conditions().into_iter().find(|known| known.type_ == EVICTION_SUSPENDED);
     let message = message(waits);

@@ -1,24 +1,24 @@
-//! What the end of an eviction takes away: how much of the workload is ready elsewhere, and how
+//! Computes the effect of ending an eviction: how much of the workload is ready elsewhere, and how
 //! much may still run on the cluster that it leaves. Pure.
 //!
-//! The reports of the clusters count. Where no cluster reports anything about the workload, its
-//! targets count (BD4). A cluster that is left and reports nothing may run everything that was
-//! there.
+//! The computation uses the reports of the clusters. If no cluster reports anything about the
+//! workload, its targets count as ready (BD4). A cluster being left without a report may still run
+//! everything that was there.
 
 use std::collections::HashMap;
 
 use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 
-/// How much there should be of a workload.
+/// The desired amount of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// So many replicas, over all targets.
+    /// Number of replicas over all targets.
     Divided(i64),
-    /// A copy on each target, of so many replicas. `None`: the object has no replicas.
+    /// One copy on each target, with this many replicas; `None` if the object has no replicas.
     Copies(Option<i32>),
 }
 
-/// A workload that leaves clusters.
+/// A workload that is being evicted from clusters.
 #[derive(Clone, Copy, Debug)]
 pub struct LeavingWorkload<'a> {
     pub wanted: Wanted,
@@ -26,7 +26,7 @@ pub struct LeavingWorkload<'a> {
     pub reports: &'a Reports<'a>,
 }
 
-/// The reports of a binding by cluster, of several about one cluster the first.
+/// The reports of a binding by cluster. If several are about one cluster, the first counts.
 #[derive(Debug, Default)]
 pub struct Reports<'a>(HashMap<&'a str, &'a AggregatedStatusItem>);
 
@@ -37,17 +37,17 @@ impl<'a> Reports<'a> {
 }
 
 impl<'a> LeavingWorkload<'a> {
-    /// Whether all wanted replicas are placed. False where replicas are not divided.
+    /// Returns whether all desired replicas are placed. Always false if replicas are not divided.
     pub fn is_replaced(&self) -> bool {
         matches!(self.wanted, Wanted::Divided(wanted) if wanted > 0 && self.placed() >= wanted)
     }
 
-    /// The replicas that are placed.
+    /// Returns the number of placed replicas.
     pub fn placed(&self) -> i64 {
         self.targets.iter().map(|target| i64::from(target.replicas.unwrap_or_default())).sum()
     }
 
-    /// What is wanted and not ready on any target: replicas, or one copy.
+    /// Returns the desired replicas that are not ready on any target, or 1 if no copy is whole.
     pub fn missing(&self) -> i64 {
         match self.wanted {
             Wanted::Divided(wanted) => {
@@ -61,13 +61,13 @@ impl<'a> LeavingWorkload<'a> {
         }
     }
 
-    /// What the workload would lack if it left the cluster of the task now. 0: nothing is lost.
+    /// Returns the replicas that the workload would lack if it left the cluster of the task now.
     pub fn lost_with(&self, task: &GracefulEvictionTask) -> i64 {
         self.may_run(task).min(self.missing())
     }
 
-    /// The replicas that are ready on a target; of an object without replicas, 1 if it is. None
-    /// where the application is not well although its replicas are ready.
+    /// Returns the number of ready replicas on a target, or 1 for a ready object without replicas.
+    /// Returns 0 if the application is unhealthy although its replicas are ready.
     ///
     /// Differs from Karmada (D133).
     pub fn ready_on(&self, target: &TargetCluster) -> i64 {
@@ -88,8 +88,8 @@ impl<'a> LeavingWorkload<'a> {
         }
     }
 
-    /// The replicas that may still run on the cluster of the task. Only a report says that they do
-    /// not.
+    /// Returns the replicas that may still run on the cluster of the task. Without a report, all
+    /// may.
     fn may_run(&self, task: &GracefulEvictionTask) -> i64 {
         let had = self.had(task);
         let Some(report) = self.report_of(&task.from_cluster) else { return had };
@@ -100,16 +100,16 @@ impl<'a> LeavingWorkload<'a> {
         }
     }
 
-    /// What the cluster of the task had: replicas, or one copy.
+    /// Returns the replicas that the cluster of the task had, or 1 for a copy.
     pub fn had(&self, task: &GracefulEvictionTask) -> i64 {
         match self.wanted {
-            // A task that a user wrote may not say how many they were.
+            // A task that a user wrote may lack the number of replicas.
             Wanted::Divided(wanted) => task.replicas.map_or(wanted, i64::from).max(0),
             Wanted::Copies(_) => 1,
         }
     }
 
-    /// The replicas that the cluster of the task reports as ready; of a copy, 1 if it is whole.
+    /// Returns the ready replicas that the cluster of the task reports, or 1 for a whole copy.
     pub fn runs_there(&self, task: &GracefulEvictionTask) -> i64 {
         let Some(report) = self.report_of(&task.from_cluster) else { return 0 };
         let had = self.had(task);
@@ -135,7 +135,7 @@ impl<'a> LeavingWorkload<'a> {
     }
 }
 
-/// The replicas of a target; 1 for an object without replicas.
+/// Returns the replicas of a target, or 1 for an object without replicas.
 fn assigned(target: &TargetCluster) -> i64 {
     target.replicas.map_or(1, |replicas| i64::from(replicas.max(0)))
 }

@@ -1,9 +1,10 @@
 //! Ends eviction tasks (see `plan`). Each binding with tasks is a key. It is checked when it
-//! changes, when a cluster goes or the taints or the readiness of a cluster change, and when its
-//! next grace period ends.
+//! changes, when a cluster is deleted, when the taints or the readiness of a cluster change, and
+//! when its next grace period ends.
 //!
-//! What stays beyond its grace period has the condition `LastCopyKept`, and a Warning event when
-//! that begins. Tasks, targets and the condition are one write.
+//! A binding with copies that are kept beyond their grace period has the condition `LastCopyKept`,
+//! and gets a Warning event when that begins. Tasks, targets and the condition are written
+//! together.
 
 mod last_copy;
 mod plan;
@@ -38,10 +39,10 @@ use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 const BATCH_MAX: usize = 500;
-/// The evictions that a log line names. Further ones are only counted.
+/// Maximum number of evictions that a log line names. Further ones are only counted.
 const LOGGED_MAX: usize = 5;
 
-/// A binding whose tasks another writer has ended may still tell of a kept copy.
+/// A binding whose tasks were ended by another writer may still have the condition `LastCopyKept`.
 static LEAVING: [&Flag; 2] = [&IS_EVICTING, &TELLS_OF_KEPT_COPY];
 
 pub struct GracefulEviction {
@@ -54,8 +55,8 @@ pub struct GracefulEviction {
 }
 
 impl GracefulEviction {
-    /// `places` say where the scheduler would leave a workload; without them it is put back as it
-    /// was.
+    /// Creates the controller. `places` checks which targets the scheduler would keep; without it,
+    /// the former targets are restored unchanged.
     pub fn new(
         client: Client,
         clock: Arc<dyn Clock>,
@@ -100,9 +101,10 @@ impl Work for GracefulEviction {
             let mut worked = BatchOutcome::default();
             let mut writes = Vec::new();
             let mut told = Vec::new();
-            // Few batches call an eviction off, and only these look at the clusters.
+            // Few batches cancel an eviction, and only these need the state of the clusters.
             let mut free = None;
-            // Until the write is in the log, nobody else is given what comes back without a number.
+            // Held until the write is in the log, so that no other decision takes the same
+            // capacity.
             let mut _turn = None;
             if let Some(places) = places.as_ref().filter(|_| keys.iter().any(|key| may_take_room(&view, key))) {
                 _turn = places.turn(client.cache()).await;
@@ -160,8 +162,8 @@ fn read<'a>(view: &'a View, key: &Key) -> Option<(&'a Arc<Object>, AnyBinding)> 
     (!binding.is_elsewhere(key)).then_some((object, binding))
 }
 
-/// Whether the binding may take room that it does not hold if an eviction is called off: a task
-/// that a user wrote may not say how many replicas leave.
+/// Returns whether cancelling an eviction may take capacity that the binding does not hold: a task
+/// that a user wrote may lack the number of replicas.
 fn may_take_room(view: &View, key: &Key) -> bool {
     read(view, key).is_some_and(|(_, binding)| {
         let is_divided = matches!(wanted(&binding.spec), Wanted::Divided(_));
@@ -216,7 +218,7 @@ fn wanted(spec: &ResourceBindingSpec) -> Wanted {
     }
 }
 
-/// The binding as it is to be written; `None` if nothing changes.
+/// Returns the binding to write, or `None` if nothing changes.
 fn planned(object: &Object, binding: &AnyBinding, plan: &TaskPlan, now: Time) -> Option<Map<String, Value>> {
     let conditions = conditions(&binding.status.conditions, plan.kept.as_ref(), now);
     if plan.tasks.is_none() && plan.targets.is_none() && conditions.is_none() {
@@ -239,7 +241,7 @@ fn planned(object: &Object, binding: &AnyBinding, plan: &TaskPlan, now: Time) ->
     Some(tree)
 }
 
-/// Writes a list, or removes it where it is empty.
+/// Writes a list, or removes the member if the list is empty.
 fn put<T: serde::Serialize>(members: &mut Map<String, Value>, name: &str, list: &[T]) -> Option<()> {
     match list {
         [] => members.remove(name),
@@ -248,7 +250,7 @@ fn put<T: serde::Serialize>(members: &mut Map<String, Value>, name: &str, list: 
     Some(())
 }
 
-/// The conditions with what is kept; `None` if they say so already.
+/// Returns the conditions with the kept copies, or `None` if they are up to date.
 fn conditions(known: &[Condition], kept: Option<&KeptCopies>, now: Time) -> Option<Vec<Condition>> {
     let mut after = known.to_vec();
     match kept {
@@ -263,8 +265,7 @@ fn conditions(known: &[Condition], kept: Option<&KeptCopies>, now: Time) -> Opti
     (after != known).then_some(after)
 }
 
-/// Logs the evictions of a binding that have ended, in one line: a user may write any number of
-/// tasks.
+/// Logs the ended evictions of a binding in one line, because a user may write any number of tasks.
 fn log_ended(key: &Key, ended: &[(String, TaskEnd)]) {
     let named: Vec<String> = ended.iter().take(LOGGED_MAX).map(|(name, end)| format!("{name}: {end:?}")).collect();
     if !named.is_empty() {
@@ -273,7 +274,8 @@ fn log_ended(key: &Key, ended: &[(String, TaskEnd)]) {
     }
 }
 
-/// The event of an eviction that is over has upstream's words and name. Others are Ballast's.
+/// Returns the events of ended evictions. An eviction that is over has upstream's message and
+/// reason.
 fn notes(recorder: &Recorder, key: &Key, binding: &AnyBinding, plan: &TaskPlan) -> Vec<Note> {
     let source = match key.resource {
         RESOURCE_BINDINGS => "resource-binding-graceful-eviction-controller",
@@ -313,7 +315,7 @@ fn notes(recorder: &Recorder, key: &Key, binding: &AnyBinding, plan: &TaskPlan) 
     told.into_iter().flat_map(about).collect()
 }
 
-/// What the end of an eviction took away. `None`: nothing.
+/// Returns a message about the lost replicas, or `None` if there are none.
 fn last_copy_lost(wanted: Wanted, lost: i64, cluster: &str) -> Option<String> {
     let replicas = match wanted {
         Wanted::Divided(_) => Some(lost),

@@ -4,21 +4,20 @@
 //! period has passed, or when the binding is scheduled and healthy on all its clusters. A task
 //! whose deletion is suppressed waits for a user.
 //!
-//! While scheduling is suspended, a task whose replicas have no other place waits (D87).
+//! While scheduling is suspended, a task whose replicas are not replaced waits (D87).
 //!
-//! Differs from Karmada (D120): an eviction does not end while the workload would have less than
-//! before, because its replicas have no other place, or are not ready there (RM20, `last_copy`).
-//! Then the task stays beyond its grace period. `LastCopy::Leaves` is upstream's way.
+//! Differs from Karmada (D120): an eviction does not end while the workload would have fewer ready
+//! replicas than before, because the replacements are not placed or not ready (RM20, `last_copy`).
+//! The task then stays beyond its grace period. `LastCopy::Leaves` selects upstream's behavior.
 //!
-//! Differs from Karmada (D26): an eviction is called off where the binding is placed on that
-//! cluster again, and where its reason has ended before the replicas found another place. Then the
-//! replicas stay, and do not wait for the end of a grace period without another place. Replicas
-//! that did find another place stay there, and the old ones go when the new ones are well: nothing
-//! moves only because a cluster recovered. But where the old ones are ready and the new ones are
-//! not, the old ones stay, and the surplus goes (RM24).
+//! Differs from Karmada (D26): an eviction is cancelled if the binding is placed on the cluster
+//! again, or if the reason of the eviction has ended before the replicas were placed elsewhere.
+//! Replicas that were placed elsewhere stay there, and the old ones are removed when the new ones
+//! are healthy: nothing moves only because a cluster recovered. But if the old replicas are ready
+//! and the new ones are not, the old ones stay and the surplus is removed (RM24).
 //!
-//! *Invariant:* a task that is called off and its target change together (RM23). So at no revision
-//! has the cluster neither, and no agent takes the workload away.
+//! *Invariant:* a cancelled task and its target change together (RM23). At no revision does the
+//! cluster have neither, so no agent removes the workload.
 
 use super::last_copy::{LeavingWorkload, Wanted};
 use crate::LastCopy;
@@ -26,61 +25,62 @@ use crate::eviction_task::APPLICATION_FAILURE;
 use ballast_api::karmada::work::v1alpha2::{GracefulEvictionTask, ResourceHealth, TargetCluster};
 use ballast_k8s::Time;
 
-/// The most clusters that a message names. There may be thousands.
+/// Maximum number of clusters that a message names. There may be thousands.
 const CLUSTERS_TOLD_MAX: usize = 5;
 
 /// The state of the cluster that a task leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionOrigin {
-    /// Its taints would evict the binding again.
+    /// The taints of the cluster would evict the binding again.
     Hostile,
-    /// It has no such taints any more.
+    /// The cluster has no such taints any more.
     Friendly,
-    /// It has no such taints, and does not say that it is not Ready.
+    /// The cluster has no such taints and is not reported as unready.
     Well,
-    /// It is being deleted.
+    /// The cluster is being deleted.
     Deleting,
     Gone,
 }
 
-/// The parts of the binding that matter.
+/// The relevant parts of the binding.
 #[derive(Clone, Copy, Debug)]
 pub struct EvictionState<'a> {
     pub tasks: &'a [GracefulEvictionTask],
     pub workload: LeavingWorkload<'a>,
-    /// The scheduler has decided this version of the binding.
+    /// Whether the scheduler has decided this version of the binding.
     pub is_scheduled: bool,
-    /// Its scheduling is suspended, so no scheduler replaces what leaves.
+    /// Whether scheduling is suspended, so that no scheduler replaces evicted replicas.
     pub is_suspended: bool,
 }
 
-/// When tasks end.
+/// Rules for ending tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct EvictionRules {
-    /// The grace period of tasks that have none of their own.
+    /// The grace period of tasks that do not specify one.
     pub grace_seconds: i64,
     pub last_copy: LastCopy,
-    /// Whether tasks wait while scheduling is suspended and nothing replaces what leaves.
+    /// Whether tasks wait while scheduling is suspended and the replicas are not replaced.
     pub holds_suspended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskEnd {
-    /// There is nothing left to wait for. The workload leaves, and lacks so many replicas or copies
-    /// from now on.
+    /// The task is complete. The workload leaves, and lacks this many replicas or copies from now
+    /// on.
     Over { lost: i64 },
     /// The binding is placed on the cluster again.
     Placed,
-    /// The workload stays on the cluster, with so many replicas. `None`: a whole copy.
+    /// The workload stays on the cluster with this many replicas; `None` for a whole copy.
     CalledOff { replicas: Option<i32> },
 }
 
-/// Copies that stay beyond their grace period.
+/// Copies that are kept beyond their grace period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptCopies {
-    /// One word, for programs.
+    /// CamelCase reason of the condition.
     pub reason: &'static str,
-    /// `3 replicas have no other place; kept on member1`
+    /// For example `3 replicas have no other place; kept on member1`. 88 The tasks to write; `None`
+    /// if nothing changes.
     pub message: String,
 }
 
@@ -92,13 +92,14 @@ pub struct TaskPlan {
     pub targets: Option<Vec<TargetCluster>>,
     /// The clusters whose tasks have ended.
     pub ended: Vec<(String, TaskEnd)>,
-    /// What stays although its grace period is over.
+    /// Copies that are kept although their grace period is over.
     pub kept: Option<KeptCopies>,
-    /// When the next period ends.
+    /// The time at which the next period ends.
     pub next_check: Option<Time>,
 }
 
-/// `admits` says whether the scheduler would leave the workload on these targets.
+/// Computes the plan. `admits` returns whether the scheduler would keep the workload on these
+/// targets.
 pub fn plan(
     leaving: EvictionState<'_>,
     rules: EvictionRules,
@@ -112,8 +113,8 @@ pub fn plan(
     let mut overdue = Vec::new();
     for task in leaving.tasks {
         let mut task = task.clone();
-        // A date in the future comes from a clock that has stepped back since. It would lengthen
-        // the eviction.
+        // A time in the future comes from a clock that was set back. It would lengthen the
+        // eviction.
         let began = task.creation_timestamp.unwrap_or(now).min(now);
         task.creation_timestamp = Some(began);
         let workload = LeavingWorkload { targets: &targets, ..leaving.workload };
@@ -149,9 +150,9 @@ pub fn plan(
 enum TaskStage {
     Ended(TaskEnd),
     Waits {
-        /// When to look again, if nothing changes.
+        /// The time of the next check if nothing changes.
         until: Option<Time>,
-        /// It stays beyond its grace period, because something would be lost.
+        /// The task stays beyond its grace period, because replicas would be lost.
         is_overdue: bool,
     },
 }
@@ -171,7 +172,7 @@ fn stage(
     let lost = workload.lost_with(task);
     let over = TaskStage::Ended(TaskEnd::Over { lost });
     if origin == EvictionOrigin::Gone {
-        // What ran there is lost with the cluster, and not by the end of the task.
+        // The workload is lost with the cluster, and not by the end of the task.
         return TaskStage::Ended(TaskEnd::Over { lost: 0 });
     }
     match task.suppress_deletion {
@@ -207,8 +208,8 @@ fn stage(
     }
 }
 
-/// The targets if the workload stays on the cluster of the task, the best ones first. Empty: it
-/// leaves.
+/// Returns the possible targets if the workload stays on the cluster of the task, best first. Empty
+/// if it leaves.
 fn returns(
     workload: &LeavingWorkload<'_>,
     tasks: &[GracefulEvictionTask],
@@ -226,7 +227,7 @@ fn returns(
         || workload.report_of(&task.from_cluster).is_some_and(|report| report.health == Some(ResourceHealth::Healthy));
     let has_ended = match &*task.reason {
         _ if task.is_by_taint() => true,
-        // Upstream goes on with such an eviction.
+        // Upstream continues such an eviction.
         APPLICATION_FAILURE => last_copy != LastCopy::Leaves && is_healthy_there(),
         _ => false,
     };
@@ -244,7 +245,7 @@ fn returns(
     proposals
 }
 
-/// The targets, and the cluster of the task beside them with what is missing.
+/// Returns the targets, with the missing replicas added on the cluster of the task.
 fn added(workload: &LeavingWorkload<'_>, task: &GracefulEvictionTask) -> Option<Vec<TargetCluster>> {
     let replicas = match workload.wanted {
         Wanted::Divided(wanted) => {
@@ -256,9 +257,9 @@ fn added(workload: &LeavingWorkload<'_>, task: &GracefulEvictionTask) -> Option<
     Some(with(workload.targets.to_vec(), &task.from_cluster, replicas))
 }
 
-/// The targets, with `back` replicas on the cluster of the task instead of as many that are not
-/// ready. Copies that are not whole go. A cluster that keeps its workload by a task that was called
-/// off gives none of it.
+/// Returns the targets with `back` replicas on the cluster of the task instead of as many that are
+/// not ready. Copies that are not whole are removed. A cluster that keeps its workload by a
+/// cancelled task gives up none.
 fn exchanged(
     workload: &LeavingWorkload<'_>,
     tasks: &[GracefulEvictionTask],
@@ -275,7 +276,7 @@ fn exchanged(
         let all = i64::from(target.replicas.unwrap_or_default());
         if has_stayed(target) { 0 } else { all - workload.ready_on(target).min(all) }
     };
-    // The cluster where the most replicas are not ready gives them up first.
+    // The cluster with the most unready replicas gives them up first.
     let mut order: Vec<(i64, usize)> = targets.iter().enumerate().map(|(at, target)| (surplus(target), at)).collect();
     order.sort_by_key(|(surplus, at)| (std::cmp::Reverse(*surplus), *at));
     let mut given = 0;
@@ -290,14 +291,14 @@ fn exchanged(
     Some(with(targets, &task.from_cluster, Some(given)))
 }
 
-/// The targets and this one, by name, as the scheduler writes them.
+/// Returns the targets and this one, sorted by name as the scheduler writes them.
 fn with(mut targets: Vec<TargetCluster>, cluster: &str, replicas: Option<i32>) -> Vec<TargetCluster> {
     targets.push(TargetCluster { name: cluster.to_owned(), replicas, ..TargetCluster::default() });
     targets.sort_by(|a, b| a.name.cmp(&b.name));
     targets
 }
 
-/// What stays on the clusters of these tasks, in a sentence.
+/// Describes the copies that are kept on the clusters of these tasks.
 fn kept_copies(workload: &LeavingWorkload<'_>, tasks: &[GracefulEvictionTask]) -> Option<KeptCopies> {
     if tasks.is_empty() {
         return None;

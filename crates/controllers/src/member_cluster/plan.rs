@@ -12,7 +12,8 @@ use ballast_k8s::Time;
 /// The finalizer of a cluster that placements may use.
 const FINALIZER: &str = "kubernetes-fleet.io/membercluster-finalizer";
 const MEMBER_AGENT: &str = "MemberAgent";
-/// At this age of the heartbeat, the scheduler counts the cluster as disconnected.
+/// Maximum age of the heartbeat before the scheduler considers the cluster disconnected. 20 Whether
+/// a binding is Scheduled or Bound on the cluster.
 const HEARTBEAT_AGE_MAX_SECONDS: i64 = 300;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +26,9 @@ pub struct ObservedMember<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct MembershipPlan {
-    /// The cluster as it should be; `None` if nothing changes.
+    /// The desired cluster; `None` if nothing changes.
     pub cluster: Option<MemberCluster>,
-    /// When the heartbeat will be late.
+    /// Seconds until the heartbeat is late.
     pub next_check_seconds: Option<i64>,
 }
 
@@ -47,8 +48,8 @@ pub fn plan(observed: &ObservedMember<'_>) -> MembershipPlan {
     }
 }
 
-/// A deleted cluster goes when no placement uses it. Bindings that are still on it then are being
-/// removed.
+/// Maintains the finalizer. A deleted cluster is released when no placement uses it. Bindings that
+/// are still on it then are being removed.
 fn hold(metadata: &mut ObjectMeta, is_counted_on: bool) {
     if metadata.deletion_timestamp.is_some() {
         metadata.finalizers.retain(|finalizer| finalizer != FINALIZER || is_counted_on);
@@ -64,7 +65,7 @@ const READY_TO_JOIN: ConditionUpdate<'static> = ConditionUpdate {
     message: "the server takes the reports of the cluster's agent",
 };
 
-/// The agent's report, summed up as upstream does.
+/// Summarizes the agent's report as upstream does.
 fn joined(status: &MemberClusterStatus) -> ConditionUpdate<'static> {
     let agent = status.agent_status.iter().find(|agent| agent.type_ == MEMBER_AGENT);
     let is_joined = |condition: &&Condition| condition.type_ == "Joined";
@@ -77,7 +78,8 @@ fn joined(status: &MemberClusterStatus) -> ConditionUpdate<'static> {
     ConditionUpdate { type_: "Joined", status, reason, message }
 }
 
-/// Upstream has no such condition. It shows the time of the last heartbeat only.
+/// Returns the heartbeat condition. Upstream has none, and only reports the time of the last
+/// heartbeat.
 fn heard(age_seconds: Option<i64>) -> ConditionUpdate<'static> {
     let (status, reason, message) = match age_seconds {
         None => ("Unknown", "NoHeartbeatYet", "the member agent was never heard of"),

@@ -1,11 +1,11 @@
 //! Decides the snapshots of a placement: of the policy in force, and of the resources to place.
 //! Pure.
 //!
-//! A policy that differs in more than its number of clusters is a new snapshot. A different number
-//! alone changes an annotation of the present snapshot, so that nothing moves needlessly (R176). A
-//! trigger makes a new snapshot of the same policy. The bindings of the former snapshot are
-//! compared with it, and moved as the strategy allows. Old snapshots are kept up to the placement's
-//! limit.
+//! A policy that differs in more than its number of clusters gets a new snapshot. A different
+//! number alone changes an annotation of the current snapshot, so that nothing moves needlessly
+//! (R176). A trigger creates a new snapshot of the same policy. The bindings of the former snapshot
+//! are compared with it, and moved as the strategy allows. Old snapshots are kept up to the
+//! placement's limit.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -32,8 +32,8 @@ pub struct ObservedPlacement<'a> {
     pub placement: &'a AnyPlacement,
     pub policies: &'a [AnyPolicySnapshot],
     pub resources: &'a [AnyResourceSnapshot],
-    /// Whether a policy snapshot has that name, even if it is not the placement's: a client may
-    /// have removed its label.
+    /// Whether a policy snapshot has that name, including snapshots whose label was removed by a
+    /// client.
     pub is_taken: &'a dyn Fn(&str) -> bool,
 }
 
@@ -41,7 +41,7 @@ pub struct ObservedPlacement<'a> {
 pub enum ObjectWrite<T> {
     Create(T),
     Update(T),
-    /// By name.
+    /// The object with this name.
     Delete(String),
 }
 
@@ -71,7 +71,7 @@ pub fn plan(observed: &ObservedPlacement<'_>) -> PlacementPlan {
     plan
 }
 
-/// The snapshots are deleted first, then the finalizer that stands for them.
+/// Deletes the snapshots first, then the cleanup finalizer.
 fn clear_away(observed: &ObservedPlacement<'_>, is_held: bool) -> PlacementPlan {
     let mut plan = PlacementPlan::default();
     plan.policies.extend(observed.policies.iter().map(|snapshot| ObjectWrite::Delete(name(&snapshot.metadata))));
@@ -95,7 +95,7 @@ fn policies(
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL));
     let mut writes = Vec::new();
     // The newest snapshot with this policy is in force, unless a trigger came since. After a crash,
-    // two snapshots may claim to be in force.
+    // two snapshots may be marked as the latest.
     let current = by_index.iter().rposition(|snapshot| {
         let metadata = &snapshot.metadata;
         is_latest(metadata) && snapshot.spec.policy_hash == hash && trigger::is_served(&placement.metadata, metadata)
@@ -114,8 +114,8 @@ fn policies(
     if current.is_some() {
         return writes;
     }
-    // Makes room for the new snapshot within the limit. The oldest go, so their labels need no
-    // correction.
+    // Keeps the number of snapshots within the limit. The oldest are deleted, so their labels need
+    // no correction.
     let limit = placement.spec.revision_history_limit.and_then(|limit| usize::try_from(limit).ok());
     let surplus = (by_index.len() + 1).saturating_sub(limit.unwrap_or(REVISION_HISTORY_LIMIT));
     for snapshot in &by_index[..surplus.min(by_index.len())] {
@@ -139,7 +139,7 @@ fn policies(
     writes
 }
 
-/// The generation that the snapshot was made for, and how many clusters are wanted.
+/// Sets the generation of the placement and the desired number of clusters.
 fn annotate(metadata: &mut ObjectMeta, placement: &AnyPlacement) {
     let generation = placement.metadata.generation.unwrap_or_default();
     metadata.annotations.insert(PLACEMENT_GENERATION.to_owned(), generation.to_string());
@@ -150,8 +150,9 @@ fn annotate(metadata: &mut ObjectMeta, placement: &AnyPlacement) {
     }
 }
 
-/// The resources themselves are stored elsewhere, and their snapshots come from there. Until then,
-/// an empty snapshot stands in, so that bindings can be rolled out.
+/// Returns the writes of resource snapshots. The resources are stored elsewhere, and their
+/// snapshots come from there. Until then, an empty snapshot stands in, so that bindings can be
+/// rolled out.
 fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<ObjectWrite<AnyResourceSnapshot>> {
     let mut by_index: Vec<&AnyResourceSnapshot> = known.iter().collect();
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, RESOURCE_INDEX_LABEL));
@@ -163,8 +164,8 @@ fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Obj
         let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
         return vec![ObjectWrite::Create(AnyResourceSnapshot { metadata, spec, ..AnyResourceSnapshot::default() })];
     };
-    // The parts of one snapshot share its index, and only the first claims to be the latest. It may
-    // come after the others. Once it is there, a lost claim does not stop the rollout.
+    // The parts of one snapshot share its index, and only the first is marked as the latest. It may
+    // arrive after the others. Once it is there, a lost mark does not stop the rollout.
     let newest = index(&newest.metadata, RESOURCE_INDEX_LABEL);
     let first = format!("{}-{newest}-snapshot", name(&placement.metadata));
     let is_newest = |metadata: &ObjectMeta| index(metadata, RESOURCE_INDEX_LABEL) == newest;
@@ -190,7 +191,7 @@ fn child(placement: &AnyPlacement, name: String, index_label: &str, index: u64) 
     }
 }
 
-/// SHA-256 of the policy without its number of clusters, in hexadecimal, in base64.
+/// Computes the SHA-256 of the policy without its number of clusters, in hexadecimal, in base64.
 pub fn policy_hash(policy: Option<&PlacementPolicy>) -> String {
     let policy = policy.map(|policy| PlacementPolicy { number_of_clusters: None, ..policy.clone() });
     let text = serde_json::to_vec(&policy).expect("a policy can be written as JSON");
@@ -228,7 +229,7 @@ mod tests {
                "topologySpreadConstraints": [{"topologyKey": key}]})
     }
 
-    /// The policy snapshots after the plan was carried out.
+    /// Returns the policy snapshots after the plan was carried out.
     fn run(placement: &AnyPlacement, known: &[AnyPolicySnapshot]) -> Vec<AnyPolicySnapshot> {
         let mut snapshots = known.to_vec();
         let plan = plan(&ObservedPlacement { placement, policies: known, resources: &[], is_taken: &|_| false });

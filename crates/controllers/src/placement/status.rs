@@ -14,7 +14,8 @@ use ballast_api::fleet::placement::v1beta1::{
 use ballast_api::meta::Condition;
 use ballast_k8s::Time;
 
-/// The policy snapshot is `None` while none is in force, or while it belongs to an older policy.
+/// The input of the status. The policy snapshot is `None` while none is in force, or while it
+/// belongs to an older policy.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusInput<'a> {
     /// Kind of the placement.
@@ -26,7 +27,7 @@ pub struct StatusInput<'a> {
     pub now: Time,
 }
 
-/// A condition of a binding, and the placement's condition that follows from it.
+/// A condition of a binding, and the corresponding condition of the placement.
 struct ConditionStep {
     type_: &'static str,
     /// Reasons for True, False and Unknown.
@@ -100,7 +101,7 @@ pub fn status(observed: &StatusInput<'_>) -> PlacementStatus {
     }
 }
 
-/// The snapshot's own condition, if it is about the present placement.
+/// Returns the snapshot's condition, if it is about the current placement.
 fn scheduled(observed: &StatusInput<'_>, writer: &ConditionWriter<'_>) -> Condition {
     let generation = observed.placement.metadata.generation.unwrap_or_default();
     let decided =
@@ -160,7 +161,8 @@ fn not_found(observed: &StatusInput<'_>, reason: &str) -> PerClusterPlacementSta
     PerClusterPlacementStatus { conditions, ..PerClusterPlacementStatus::default() }
 }
 
-/// How many clusters the policy wants, by number or by name. PickAll wants no particular number.
+/// Returns the number of clusters that the policy requests, by number or by name. PickAll requests
+/// no particular number.
 fn wanted(placement: &AnyPlacement, snapshot: Option<&AnyPolicySnapshot>) -> usize {
     let Some(policy) = &placement.spec.policy else { return 0 };
     match policy.placement_type.unwrap_or_default() {
@@ -181,7 +183,7 @@ fn ladder(placement: &AnyPlacement) -> &'static [ConditionStep] {
     }
 }
 
-/// Unknown if any is Unknown, else False if any is False.
+/// Returns Unknown if any status is Unknown, else False if any is False.
 fn worst(statuses: &[&str]) -> &'static str {
     ["Unknown", "False"].into_iter().find(|status| statuses.contains(status)).unwrap_or("True")
 }
@@ -218,7 +220,7 @@ fn identifiers(resources: &[FreeForm]) -> Vec<ResourceIdentifier> {
     resources.iter().map(identifier).collect()
 }
 
-/// Writes conditions. A condition keeps its transition time while its status stays.
+/// Writes conditions. A condition keeps its transition time while its status is unchanged.
 struct ConditionWriter<'a> {
     known: &'a [Condition],
     prefix: &'static str,

@@ -1,21 +1,21 @@
 //! Copies a changed PropagationPolicy or ClusterPropagationPolicy to the bindings that it manages
 //! (R121).
 //!
-//! Labels and annotations of a binding name its policy (`PolicyIds`). A policy is copied when it is
-//! created, when its spec changes, and at start. As with Karmada, a change made by hand on a
-//! binding stays until then. A binding that is made without a placement gets the placement of its
-//! policy at once.
+//! Labels and annotations of a binding reference its policy (`PolicyIds`). A policy is copied when
+//! it is created, when its spec changes, and at start. As with Karmada, a manual change of a
+//! binding persists until then. A binding that is created without a placement gets the placement of
+//! its policy immediately.
 //!
-//! Karmada's detector, which makes the bindings, decides which policy claims a template first. A
-//! binding whose policy is gone, no longer selects it, or is preempted goes to the next policy in
-//! upstream's order (`plan`). If there is none, the binding keeps its placement and loses the name
-//! of its policy, and the next policy that selects it gets it. Only a change that this server sees
-//! does that, because a policy that was never here may be on another server.
+//! Karmada's detector, which creates the bindings, decides which policy claims a template first. A
+//! binding whose policy was deleted, no longer selects it, or is preempted moves to the next policy
+//! in upstream's order (`plan`). If there is none, the binding keeps its placement and loses the
+//! reference, and the next policy that selects it claims it. Only a change that this server
+//! observes has this effect, because an unknown policy may be on another server.
 //!
-//! All changed policies share one scan of the bindings. For a policy of a namespace, the scan
-//! covers the bindings of that namespace; for a policy of all namespaces, the bindings that it can
-//! affect (`policy_index`). The index exists while there is a policy of all namespaces. Building
-//! it, for the first such policy, reads all bindings once.
+//! All changed policies share one scan of the bindings. For a namespaced policy, the scan covers
+//! the bindings of that namespace; for a cluster-wide policy, the bindings that it can affect
+//! (`policy_index`). The index exists while there is a cluster-wide policy. Building it, for the
+//! first such policy, reads all bindings once.
 
 mod updates;
 mod policy_index;
@@ -36,14 +36,14 @@ use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
-/// Policies that share one scan of the bindings.
+/// Maximum number of policies that share one scan of the bindings.
 const BATCH_MAX: usize = 10_000;
-/// Bindings that are indexed before events are handled again: some milliseconds.
+/// Number of bindings that are indexed before events are handled again: some milliseconds.
 const INDEXED_PER_TURN: usize = 1_000;
 
 pub struct Policies {
     client: Client,
-    /// The index of the bindings, while there is a policy of all namespaces.
+    /// The index of the bindings, while there is a cluster-wide policy.
     index: Arc<Mutex<Option<PolicyIndex>>>,
 }
 
@@ -102,7 +102,7 @@ impl Work for Policies {
     }
 }
 
-/// Updates the bindings of these policies, and these bindings. Returns what is next for all of
+/// Updates the bindings of these policies, and these bindings. Returns the next step for all of
 /// them.
 async fn update_bindings(client: &Client, index: &Arc<Mutex<Option<PolicyIndex>>>, keys: &[Key]) -> Next {
     let (looker, index, changed) = (client.clone(), Arc::clone(index), keys.iter().cloned().collect());
@@ -114,8 +114,7 @@ async fn update_bindings(client: &Client, index: &Arc<Mutex<Option<PolicyIndex>>
     commit_all(client, stale).await
 }
 
-/// Finds the updates of the bindings that the changed policies can affect, and of the changed
-/// bindings.
+/// Finds the updates of the changed bindings and of those that the changed policies can affect.
 fn look(client: &Client, index: &Mutex<Option<PolicyIndex>>, changed: &BTreeSet<Key>) -> Updates {
     let asks_all = changed.iter().any(|key| key.resource == CLUSTER_PROPAGATION_POLICIES);
     let is_indexed = lock(index).as_ref().is_some_and(PolicyIndex::is_whole);
@@ -137,9 +136,8 @@ fn look(client: &Client, index: &Mutex<Option<PolicyIndex>>, changed: &BTreeSet<
     updates
 }
 
-/// Indexes all bindings in chunks, so that events are handled between them. Each chunk reads a view
-/// of its own, which is not older than the events handled before. Later events update the index
-/// again.
+/// Indexes all bindings in chunks, so that events are handled between them. Each chunk reads a
+/// separate view, not older than the events handled before. Later events update the index again.
 fn index_all(client: &Client, index: &Mutex<Option<PolicyIndex>>) {
     *lock(index) = Some(PolicyIndex::default());
     for kind in BINDINGS {
@@ -170,16 +168,16 @@ fn lock(index: &Mutex<Option<PolicyIndex>>) -> MutexGuard<'_, Option<PolicyIndex
     index.lock().expect("no holder of this lock can panic")
 }
 
-/// Whether the binding was made without a placement. One that cannot be read counts as complete:
-/// no policy can complete it.
+/// Returns whether the binding was created without a placement. A binding that cannot be parsed
+/// counts as complete, because no policy can complete it.
 fn lacks_placement(binding: &Object) -> bool {
     let content = binding.text.content();
     !shows_placement(&content) && PartialBinding::of(&content).is_ok_and(|binding| binding.spec.placement().is_none())
 }
 
-/// Whether the stored text shows a placement without being parsed, which would be a twentieth of
-/// what a create costs. Labels and annotations are texts, so before the status only the spec can
-/// have a member of this name that is an object. False is no proof that it has none.
+/// Returns whether the stored text contains a placement, without parsing it, which would be a
+/// twentieth of the cost of a create. Labels and annotations are strings, so before the status only
+/// the spec can have an object member of this name. False is not a proof of absence.
 fn shows_placement(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let Some(place) = text.find(r#""placement":{"#) else { return false };

@@ -30,7 +30,7 @@ pub struct Policy<'a> {
     pub outline: &'a PolicyOutline,
 }
 
-/// The policy that takes over a binding from `manager`, or one that has lost its policy.
+/// Returns the policy that takes over a binding from `manager`, or one that has lost its policy.
 pub fn successor<'a>(manager: Option<Policy<'a>>, all: &[Policy<'a>], template: &Template<'_>) -> Option<Policy<'a>> {
     let claims = all.iter().filter(|policy| policy.outline.is_active());
     let claims = claims.filter_map(|policy| Some((rank(*policy, template)?, *policy)));
@@ -46,13 +46,13 @@ impl<'a> Policy<'a> {
         self.key.resource == PROPAGATION_POLICIES
     }
 
-    /// The part of its rank that does not depend on the template. A policy that preempts takes
-    /// templates from those that stand lower.
+    /// Returns the part of the rank that does not depend on the template. A policy that preempts
+    /// takes templates from policies with a lower standing.
     pub fn standing(&self) -> (bool, i64) {
         (self.is_of_namespace(), self.outline.priority())
     }
 
-    /// Whether it selects templates of this kind by labels or all of them, and not only by name.
+    /// Returns whether the policy selects templates of this kind by labels or without a name.
     pub fn selects_widely(&self, api_version: &str, kind: &str) -> bool {
         self.outline
             .selectors()
@@ -60,13 +60,13 @@ impl<'a> Policy<'a> {
             .any(|selector| selector.name().is_none() && selector.is_of_kind(api_version, kind))
     }
 
-    /// The API versions, kinds and names of the templates that it selects by their names.
+    /// Returns the API versions, kinds and names of the templates that the policy selects by name.
     pub fn selected_names(&self) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> + use<'a> {
         let selectors = self.outline.selectors();
         selectors.iter().filter_map(|selector| Some((selector.api_version(), selector.kind(), selector.name()?)))
     }
 
-    /// Whether the policy selects the template, as far as that is known.
+    /// Returns whether the policy may select the template, as far as is known.
     pub fn may_select(&self, template: &Template<'_>) -> bool {
         template.may_be_selected(self.key, self.outline.selectors())
     }
@@ -78,14 +78,14 @@ impl<'a> Policy<'a> {
 
 type PolicyRank<'a> = (bool, i64, Closeness, Reverse<&'a str>);
 
-/// `None`: the policy does not select the template. The greatest rank wins.
+/// Ranks the policy for the template; `None` if not selected. The greatest rank wins.
 fn rank<'a>(policy: Policy<'a>, template: &Template<'_>) -> Option<PolicyRank<'a>> {
     let closeness = policy.closeness(template)?;
     let (is_of_namespace, priority) = policy.standing();
     Some((is_of_namespace, priority, closeness, Reverse(&*policy.key.name)))
 }
 
-/// The binding with `policy` as its manager, and with the fields of its tree. `None` if nothing
+/// Returns the binding with `policy` as its manager and with its fields, or `None` if nothing
 /// changes.
 pub fn renewed(policy: &Key, tree: &Tree, mut binding: Tree) -> Option<Tree> {
     let before = binding.get("metadata").cloned();
@@ -108,8 +108,7 @@ pub fn renewed(policy: &Key, tree: &Tree, mut binding: Tree) -> Option<Tree> {
     changed.then_some(binding)
 }
 
-/// The policy decides whether objects are sent to clusters. Others decide whether the binding is
-/// scheduled.
+/// Merges the suspensions. The policy determines the dispatching, and the binding the scheduling.
 fn suspension(policy: Option<&Value>, binding: Option<&Value>) -> Option<Value> {
     let scheduling = binding.and_then(|suspension| suspension.get("scheduling"));
     let mut merged = policy.cloned().or_else(|| scheduling.map(|_| Value::Object(Tree::new())))?;
@@ -213,7 +212,7 @@ mod tests {
         selecting(json!({"name": name}), priority, preemption)
     }
 
-    /// By these labels, as they are in selectors.
+    /// Returns a policy that selects by these labels.
     fn labelled(selector: Value) -> Tree {
         selecting(json!({"labelSelector": selector}), 0, "Never")
     }
@@ -232,7 +231,7 @@ mod tests {
         }
     }
 
-    /// The name of the successor among the others of whoever manages the deployment `shop/web`.
+    /// Returns the name of the successor of the manager of the deployment `shop/web`.
     fn follows_with(labels: &[(&str, &str)], manager: Option<(&Key, &Tree)>, all: &[(Key, Tree)]) -> Option<String> {
         let outlines: Vec<PolicyOutline> = all.iter().map(|(_, tree)| PolicyOutline::of(tree)).collect();
         let all = all.iter().zip(&outlines).map(|((key, _), outline)| Policy { key, outline });
@@ -282,7 +281,7 @@ mod tests {
             (&gold, GOLD, true, true),
             (&gold, UNTOLD, false, true),
             (&gold, &[("tier", "silver")][..], false, false),
-            // Every set of labels meets an empty selector, even a set that nobody knows.
+            // An empty selector matches every set of labels, even an unknown one.
             (&any, UNTOLD, true, true),
             (&policy(Some("api"), 0, "Never"), UNTOLD, false, false),
         ] {

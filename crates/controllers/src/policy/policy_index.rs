@@ -1,16 +1,16 @@
-//! Which bindings a change of a policy of all namespaces can affect, so that it does not need a
-//! scan of all bindings. Pure.
+//! An index of the bindings that a change of a cluster-wide policy can affect, which avoids a scan
+//! of all bindings. Pure.
 //!
-//! Bindings with the same kind of template and the same named policies form a group. A changed
+//! Bindings with the same kind of template and the same referenced policies form a group. A changed
 //! policy affects
 //!
-//! - the bindings that name it,
+//! - the bindings that reference it,
 //! - the bindings that no live policy is known to select, if it selects their kind,
-//! - the bindings whose policy it comes before, if it preempts and selects their kind,
+//! - the bindings whose policy it precedes, if it preempts and selects their kind,
 //! - the bindings whose template it selects by name.
 //!
-//! *Invariant:* a binding counts as selected by a live policy only if its last evaluation said so
-//! (`record_selected`), and neither it nor a policy that it names has changed since.
+//! *Invariant:* a binding counts as selected by a live policy only if its last evaluation found one
+//! (`record_selected`), and neither it nor a policy that it references has changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,20 +25,20 @@ use ballast_worker::KeyIndex;
 #[derive(Default)]
 pub struct PolicyIndex {
     numbers: KeyIndex,
-    /// By number.
+    /// The entries by binding number.
     entries: Vec<IndexedBinding>,
     group_numbers: BTreeMap<Arc<GroupKey>, u32>,
-    /// By the number of the group. The number of an empty group is used again.
+    /// The groups by number. The number of an empty group is reused.
     members: Vec<BindingGroup>,
     vacant: Vec<u32>,
-    /// By the kind and the name of the template.
+    /// Digests of the kind and name of the template, with the binding number.
     named: BTreeSet<(u32, u32)>,
     /// The permanent ids of policies when their bindings were last evaluated.
     ids: BTreeMap<Key, String>,
     is_whole: bool,
 }
 
-/// The parts of a binding that decide its group.
+/// The parts of a binding that determine its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingEntry {
     place: GroupKey,
@@ -48,14 +48,14 @@ pub struct BindingEntry {
     labels: u32,
 }
 
-/// What the bindings of a group have in common.
+/// The properties that the bindings of a group share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupKey {
     api_version: String,
     kind: String,
-    /// By their names.
+    /// The policies referenced by name.
     pub policies: Vec<Key>,
-    /// By their permanent ids.
+    /// The permanent ids of the policies referenced by id.
     pub ids: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ struct IndexedBinding {
     labels: u32,
 }
 
-/// The bindings of a group: those that a live policy selects, and the others.
+/// The bindings of a group, divided by whether a live policy selects them.
 #[derive(Default)]
 struct BindingGroup {
     place: Arc<GroupKey>,
@@ -75,10 +75,10 @@ struct BindingGroup {
 }
 
 impl BindingEntry {
-    /// `None` for a binding that no policy can have.
+    /// Returns the entry, or `None` for a binding that no policy can manage.
     pub fn of(binding: &Object, partial: &PartialBinding<'_>) -> Option<BindingEntry> {
         let annotations = partial.annotations();
-        // Policies that are found by an id are not known here.
+        // Policies that are referenced by id are not known here.
         let policies = PolicyIds::default().managers(binding, &annotations);
         let ids: Vec<String> = PolicyIds::named_by(binding).map(str::to_owned).collect();
         if policies.is_empty() && ids.is_empty() && !PolicyIds::is_released(&annotations) {
@@ -112,7 +112,7 @@ impl PolicyIndex {
         self.is_whole
     }
 
-    /// Adds or updates a binding. One whose entry is the same stays selected or not, as before.
+    /// Adds or updates a binding. A binding with an unchanged entry keeps its selected state.
     pub fn upsert(&mut self, key: &Key, entry: Option<BindingEntry>) {
         if entry.as_ref().is_some_and(|entry| self.is_indexed(key, entry)) {
             return;
@@ -143,7 +143,7 @@ impl PolicyIndex {
     }
 
     /// Records whether a live policy selects the binding, as evaluated with this entry. Ignored if
-    /// the binding has another entry meanwhile.
+    /// the entry has changed since.
     pub fn record_selected(&mut self, key: &Key, entry: &BindingEntry, is_selected: bool) {
         if !self.is_indexed(key, entry) {
             return;
@@ -157,8 +157,8 @@ impl PolicyIndex {
         }
     }
 
-    /// The bindings that the change of one policy can affect. `policy` is `None` if it is gone, and
-    /// `id` is its permanent id, if it has one. `live` returns the live policies of a group.
+    /// Returns the bindings that the change of one policy can affect. `policy` is `None` if it was
+    /// deleted, `id` is its permanent id, if any, and `live` returns the live policies of a group.
     pub fn affected<'a>(
         &mut self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! The looks at bindings that the filed ones say are enough, beside looks at all of them.
+//! Compares scans limited by the index with scans of all bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct World {
 }
 
 impl World {
-    /// Stores an object, and notices it as the loop does.
+    /// Stores an object, and handles its event as the controller does.
     fn put(&mut self, key: &Key, object: &Value) {
         self.revision += 1;
         let mut object = object.clone();
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// What the changed policies come to, by a look at what they concern and by one at everything.
+    /// Finds the updates for the changed policies by a limited scan and by a full scan.
     fn look(&mut self, changed: &[Key]) -> (Updates, BTreeMap<Key, Map<String, Value>>) {
         let view = View::of(self.objects.values().cloned());
         let (live, changed) = (LivePolicies::of(&view), changed.iter().cloned().collect());
@@ -63,7 +63,7 @@ impl World {
         (updates, results(all))
     }
 
-    /// The binding's managers, by their names and by their ids.
+    /// Returns the binding's managers, referenced by name or by id.
     fn named(&self, key: &Key) -> Vec<Key> {
         let binding = &self.objects[key];
         let content = binding.text.content();
@@ -86,8 +86,8 @@ fn key(number: usize) -> Key {
     Key::namespaced(RESOURCE_BINDINGS, SHOP, format!("b{number}"))
 }
 
-/// A binding of a Deployment with this label, which names its policy as Karmada does, or by its id
-/// alone.
+/// Returns a binding of a Deployment with this label, which references its policy as Karmada does,
+/// or by id only.
 fn binding(number: usize, team: usize, manager: Option<&Key>, by_id: bool) -> Value {
     let (mut labels, mut annotations) = (json!({"team": format!("t{team}")}), Map::new());
     match manager {
@@ -111,7 +111,7 @@ fn binding(number: usize, team: usize, manager: Option<&Key>, by_id: bool) -> Va
     })
 }
 
-/// The label with the policy's permanent id.
+/// Returns the label with the policy's permanent id.
 fn id_of(policy: &Key) -> Map<String, Value> {
     let is_of_namespace = policy.resource == PROPAGATION_POLICIES;
     let label = if is_of_namespace { PropagationPolicy::PERMANENT_ID } else { ClusterPropagationPolicy::PERMANENT_ID };
@@ -132,8 +132,8 @@ fn wide(name: &str) -> Key {
     Key::cluster(CLUSTER_PROPAGATION_POLICIES, name)
 }
 
-/// What the changed policies come to, which both looks agree on: how many were looked at and how
-/// many have changed. It is stored.
+/// Asserts that both scans agree, stores the updates, and returns the number of evaluated and of
+/// changed bindings.
 fn renewed(world: &mut World, changed: &[Key]) -> (usize, usize) {
     let (updates, all) = world.look(changed);
     let (looked_at, found) = (updates.looked_at, results(updates));
@@ -159,22 +159,22 @@ fn a_policy_of_all_namespaces_costs_a_look_at_its_own_bindings() {
     for number in 0..TEAMS * OF_EACH {
         world.put(&key(number), &binding(number, number % TEAMS, Some(&teams[number % TEAMS]), false));
     }
-    // As at a start: all policies are looked at.
+    // As at start: all policies are evaluated.
     assert_eq!(renewed(&mut world, &teams), (TEAMS * OF_EACH, TEAMS * OF_EACH));
-    // The bindings have got the ids of their policies, which is a change.
+    // The bindings received the ids of their policies, which is a change.
     assert_eq!(renewed(&mut world, &teams), (TEAMS * OF_EACH, 0));
 
     world.put(&teams[3], &of_team(3, "m2"));
     assert_eq!(renewed(&mut world, &teams[3..4]), (OF_EACH, OF_EACH));
 
-    // One that selects all Deployments and preempts nobody, and one that names a single one.
+    // The first selects all Deployments and preempts no policy, the second selects a single one.
     let (everything, one) = (wide("everything"), wide("one"));
     world.put(&everything, &policy(json!({}), 5, false, false, "m3"));
     assert_eq!(renewed(&mut world, std::slice::from_ref(&everything)), (0, 0));
     world.put(&one, &policy(json!({"name": "web-7"}), 9, true, false, "m3"));
     assert_eq!(renewed(&mut world, std::slice::from_ref(&one)), (1, 1));
 
-    // They go to the policy for everything.
+    // The bindings move to the policy for everything.
     world.remove(&teams[4]);
     assert_eq!(renewed(&mut world, &teams[4..5]), (OF_EACH, OF_EACH));
 }
@@ -213,7 +213,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// Two policies of the namespace and three of all namespaces.
+/// Two namespaced policies and three cluster-wide ones.
 fn policy_key(number: usize) -> Key {
     match number {
         0 | 1 => Key::namespaced(PROPAGATION_POLICIES, SHOP, format!("p{number}")),
@@ -224,8 +224,8 @@ fn policy_key(number: usize) -> Key {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What is found is what a look at all bindings finds. That one finds more only of what was
-    /// pointed elsewhere by hand and that no changed policy has a part in.
+    /// The limited scan finds the same updates as a full scan. The full scan also finds bindings
+    /// that were reassigned by hand and that no changed policy concerns.
     #[test]
     fn a_look_at_few_finds_what_a_look_at_all_finds(steps in steps()) {
         let mut world = World::default();

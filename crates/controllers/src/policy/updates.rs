@@ -13,21 +13,20 @@ use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::{Change, Part};
 use ballast_watch::View;
 
-/// Whole policies that are kept in memory while their bindings are found.
+/// Maximum number of whole policies kept in memory while their bindings are found.
 const WHOLE_MAX: usize = 16;
 
-/// The policies of a view that are not being deleted. A policy is read when a binding of its
-/// namespace needs it.
+/// The live policies of a view. A policy is parsed when a binding of its namespace needs it.
 pub struct LivePolicies {
     policies: BTreeMap<Key, LivePolicy>,
     ids: PolicyIds,
-    /// The permanent ids of those that have one.
+    /// The permanent ids of the policies.
     own_ids: BTreeMap<Key, String>,
 }
 
 struct LivePolicy {
     object: Arc<Object>,
-    /// `None`: the policy cannot be read.
+    /// `None` if the policy cannot be parsed.
     outline: OnceLock<Option<Arc<PolicyOutline>>>,
 }
 
@@ -51,7 +50,7 @@ impl LivePolicies {
         LivePolicies { policies: policies.collect(), ids, own_ids: own_ids.collect() }
     }
 
-    /// Whether there is a policy of all namespaces.
+    /// Returns whether there is a cluster-wide policy.
     pub fn has_cluster_wide(&self) -> bool {
         self.policies.keys().any(|key| key.resource == CLUSTER_PROPAGATION_POLICIES)
     }
@@ -65,8 +64,8 @@ impl LivePolicies {
         self.policies.get(key)?.object.value().ok()
     }
 
-    /// The policies of a namespace, by the kinds that they select. Those of all namespaces are in
-    /// the namespace "".
+    /// Returns the policies of a namespace by selected kind. Cluster-wide policies have the
+    /// namespace "".
     fn of_namespace(&self, namespace: &str) -> PoliciesByKind<'_> {
         let resource = if namespace.is_empty() { CLUSTER_PROPAGATION_POLICIES } else { PROPAGATION_POLICIES };
         let first = Key::namespaced(resource, namespace, "");
@@ -99,14 +98,14 @@ impl LivePolicy {
     }
 }
 
-/// The whole policies of the last bindings. Many bindings have the same one.
+/// A cache of whole policies. Many bindings have the same policy.
 struct WholePolicies<'a> {
     live: &'a LivePolicies,
     known: HashMap<&'a Key, plan::Tree>,
 }
 
 impl<'a> WholePolicies<'a> {
-    /// The binding with the fields of the policy. `None` if nothing changes.
+    /// Returns the binding with the fields of the policy, or `None` if nothing changes.
     fn renewed(&mut self, policy: Policy<'a>, binding: &Object) -> Option<plan::Tree> {
         if !self.known.contains_key(policy.key) {
             if self.known.len() == WHOLE_MAX {
@@ -118,9 +117,9 @@ impl<'a> WholePolicies<'a> {
     }
 }
 
-/// The bindings that these changes can affect: those of a changed policy's namespace, and those
-/// that `index` finds for a policy of all namespaces. A policy of a namespace selects nothing
-/// elsewhere, and a binding is in the namespace of its template.
+/// Returns the bindings that these changes can affect: all in a changed policy's namespace, and
+/// those `index` finds for a cluster-wide policy. A namespaced policy selects nothing elsewhere,
+/// and a binding is in the namespace of its template.
 pub fn affected(live: &LivePolicies, changed: &BTreeSet<Key>, index: Option<&mut PolicyIndex>) -> AffectedBindings {
     let of = |kind: GroupResource| changed.iter().filter(move |key| key.resource == kind);
     let mut keys: BTreeSet<Key> = changed.iter().filter(|key| BINDINGS.contains(&key.resource)).cloned().collect();
@@ -135,10 +134,10 @@ pub fn affected(live: &LivePolicies, changed: &BTreeSet<Key>, index: Option<&mut
     AffectedBindings { namespaces, keys }
 }
 
-/// The bindings to look at.
+/// The bindings to evaluate.
 pub struct AffectedBindings {
     namespaces: BTreeSet<Arc<str>>,
-    /// Those of other namespaces.
+    /// Bindings in other namespaces.
     keys: BTreeSet<Key>,
 }
 
@@ -155,8 +154,8 @@ impl AffectedBindings {
     }
 }
 
-/// Finds the bindings that differ from what the changed policies, or the policies before or after
-/// them, want. For changed bindings, those without a placement.
+/// Finds the bindings that differ from their policy, as far as the changed policies concern them,
+/// and the changed bindings without a placement.
 pub fn find(view: &View, live: &LivePolicies, changed: &BTreeSet<Key>, affected: &AffectedBindings) -> Updates {
     let mut namespaces: HashMap<Arc<str>, PoliciesByKind<'_>> = HashMap::new();
     let mut whole = WholePolicies { live, known: HashMap::new() };

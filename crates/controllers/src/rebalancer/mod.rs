@@ -44,11 +44,11 @@ use ballast_worker::{Attempts, BatchOutcome, CommitFailure, Failure, KeyOutcome,
 
 pub const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 
-/// Bindings triggered in one transaction.
+/// Maximum number of bindings triggered in one transaction.
 const TRIGGERS_PER_COMMIT_MAX: usize = 2_000;
-/// Rebalancers processed at once.
+/// Maximum number of rebalancers processed concurrently.
 const CONCURRENCY: usize = 4;
-/// How many workloads without a binding an event names.
+/// Maximum number of workloads without a binding that an event names.
 const NAMES_TOLD_MAX: usize = 3;
 
 pub struct Rebalancer {
@@ -62,7 +62,7 @@ pub struct Rebalancer {
 /// parsed again for each chunk.
 type InProgress = Arc<Mutex<HashMap<Key, (Revision, WorkloadRebalancer)>>>;
 
-/// How many are kept. Others are parsed again.
+/// Maximum number of cached rebalancers. Others are parsed again.
 const IN_PROGRESS_MAX: usize = CONCURRENCY;
 
 impl Rebalancer {
@@ -191,7 +191,7 @@ fn lock(in_progress: &InProgress) -> MutexGuard<'_, HashMap<Key, (Revision, Work
     in_progress.lock().expect("no holder of this lock can panic")
 }
 
-/// The rebalancer, for events about it.
+/// Returns the reference for events about the rebalancer.
 fn reference(key: &Key, rebalancer: &WorkloadRebalancer) -> EventReference {
     EventReference {
         api_version: Some(format!("{}/{}", WorkloadRebalancer::GROUP, WorkloadRebalancer::VERSION)),
@@ -202,7 +202,7 @@ fn reference(key: &Key, rebalancer: &WorkloadRebalancer) -> EventReference {
     }
 }
 
-/// What the event of a finished rebalancer says: `Asked for fresh placements of 2. 1 without a
+/// Formats the event of a finished rebalancer: `Asked for fresh placements of 2. 1 without a
 /// binding: shop/db.`
 fn told(status: &WorkloadRebalancerStatus) -> (Severity, String) {
     let failed = status.observed_workloads.iter().filter(|it| it.result == Some(RebalanceResult::Failed));
@@ -244,7 +244,7 @@ fn find(view: &View, refused: &HashMap<Key, Status>, workload: &ObjectReference)
     TriggerTarget::Binding(key, binding.trigger())
 }
 
-/// For a placement of the Fleet family, the trigger is on the placement.
+/// Finds a KubeFleet placement, on which the trigger is written directly.
 fn find_placement(view: &View, refused: &HashMap<Key, Status>, key: Key) -> TriggerTarget {
     let Some(object) = view.get(&key).filter(|object| !object.deleting) else { return TriggerTarget::Nothing };
     if refused.contains_key(&key) {
@@ -254,12 +254,12 @@ fn find_placement(view: &View, refused: &HashMap<Key, Status>, key: Key) -> Trig
     TriggerTarget::Placement(key, known)
 }
 
-/// The pending pass of a trigger in the form of the object's family.
+/// Returns the pending pass of a trigger in the format of the object's API family.
 fn pending_pass(object: &Object, timestamp: Time) -> Revision {
     if PlacementKinds::of(object.key.resource).is_some() { trigger::pending_pass(timestamp) } else { object.revision }
 }
 
-/// The edits of a trigger in the form of the object's family.
+/// Returns the edits of a trigger in the format of the object's API family.
 fn timestamp(object: &Object, time: Time, about: &EventReference) -> Vec<Edit> {
     match PlacementKinds::of(object.key.resource) {
         Some(_) => trigger::accepted(time, about).into(),

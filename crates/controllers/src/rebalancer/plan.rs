@@ -20,7 +20,7 @@ use ballast_api::karmada::apps::v1alpha1::{
 use ballast_api::karmada::work::v1alpha2::Trigger;
 use ballast_k8s::{Edit, Key, Time};
 
-/// The parts of the rebalancer that matter.
+/// The relevant parts of the rebalancer.
 #[derive(Clone, Copy, Debug)]
 pub struct RebalancerState<'a> {
     pub created: Time,
@@ -29,15 +29,15 @@ pub struct RebalancerState<'a> {
     pub status: &'a WorkloadRebalancerStatus,
 }
 
-/// What was found for a workload.
+/// The object found for a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerTarget {
     Binding(Key, Trigger),
     /// A placement of the Fleet family, with its last trigger timestamp.
     Placement(Key, Option<Time>),
-    /// It has no binding.
+    /// The workload has no binding.
     Nothing,
-    /// The write to the binding was refused, and is tried again later (R78).
+    /// The write to the binding was refused, and is retried later (R78).
     Refused,
 }
 
@@ -51,15 +51,15 @@ pub struct TriggerPlan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowUp {
-    /// All results are there.
+    /// All results are present.
     Finished,
     /// There are more workloads than one plan may trigger. Plan again after this plan.
     Continue,
-    /// The writes to some bindings were refused. Try those again later.
+    /// The writes to some bindings were refused. Retry them later.
     Retry,
 }
 
-/// The status as it is stored: sorted by name.
+/// The stored form of the status, sorted by name.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SortedStatus<'a> {
@@ -87,7 +87,7 @@ impl SortedEntry<'_> {
     }
 }
 
-/// The edit that writes the status. The list may be long, so it is written without a tree.
+/// Returns the edit that writes the status. The list may be long, so it is written without a tree.
 pub fn edit(status: &WorkloadRebalancerStatus) -> Result<Edit, serde_json::Error> {
     let WorkloadRebalancerStatus { observed_workloads, observed_generation, finish_time } = status;
     let observed_workloads = observed_workloads.iter().map(SortedEntry::of).collect();
@@ -95,7 +95,7 @@ pub fn edit(status: &WorkloadRebalancerStatus) -> Result<Edit, serde_json::Error
     Edit::write(&["status"], &SortedStatus { finish_time, observed_generation, observed_workloads })
 }
 
-/// Whether there is nothing to plan. It is cheap, so that finished rebalancers cost nothing.
+/// Returns whether there is nothing to plan. Cheap, so that finished rebalancers cost nothing.
 pub fn is_settled(request: RebalancerState<'_>) -> bool {
     let status = request.status;
     observed_generation(request) >= request.generation
@@ -113,7 +113,7 @@ pub fn plan(
     resume(request, merge(request), find, now, triggers_max)
 }
 
-/// The same with known entries of the status: those of the previous plan, if its follow-up is
+/// Plans with known entries of the status: those of the previous plan if its follow-up is
 /// `Continue`.
 pub fn resume(
     request: RebalancerState<'_>,
@@ -195,14 +195,14 @@ fn order(workload: &ObjectReference) -> String {
     format!("{api_version}/{kind}/{namespace}/{name}")
 }
 
-/// Some workload has a result that is new.
+/// Returns whether some workload has a new result.
 fn has_new_result(new: &[ObservedWorkload], old: &[ObservedWorkload]) -> bool {
     let old: BTreeMap<String, Option<RebalanceResult>> =
         old.iter().map(|observed| (order(&observed.workload), observed.result)).collect();
     new.iter().any(|observed| old.get(&order(&observed.workload)) != Some(&observed.result))
 }
 
-/// Zero before the first plan.
+/// Returns the observed generation, or 0 before the first plan.
 fn observed_generation(request: RebalancerState<'_>) -> i64 {
     request.status.observed_generation.unwrap_or_default()
 }
@@ -231,7 +231,7 @@ mod tests {
         Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", name)
     }
 
-    /// Every workload has a binding but those whose name begins with `no-`.
+    /// Finds a binding for every workload except names with the prefix `no-` or `bad-`.
     fn found(workload: &ObjectReference) -> TriggerTarget {
         if workload.name.starts_with("no-") {
             return TriggerTarget::Nothing;
@@ -242,7 +242,7 @@ mod tests {
         TriggerTarget::Binding(key(&workload.name), Trigger { last_scheduled: Some(at(50)), ..Trigger::default() })
     }
 
-    /// Plays a rebalancer's life: each call is one plan over the given list.
+    /// A simulated rebalancer: each call is one plan over the given list.
     struct Life {
         status: WorkloadRebalancerStatus,
         generation: i64,
@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    /// The next plan, made from the entries of the one before. `None` before the first one.
+    /// Returns the next plan from the entries of the previous one, or `None` before the first.
     fn go_on_from(life: &Life, now: i64, triggers_max: usize) -> Option<TriggerPlan> {
         let entries = life.status.observed_workloads.clone();
         let next = |entries| resume(life.request(), entries, found, at(now), triggers_max);

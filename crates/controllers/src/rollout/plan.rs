@@ -25,14 +25,14 @@ const UNTRACKABLE: [&str; 2] = ["NotAllWorkAreAvailabilityTrackable", "WorkNotAl
 pub struct RolloutInput<'a> {
     pub strategy: &'a RolloutStrategy,
     pub wanted: DesiredClusters,
-    /// Name of the snapshot with the resources that should be everywhere.
+    /// Name of the latest resource snapshot.
     pub resources: &'a str,
     /// All bindings of the placement, in any order.
     pub bindings: &'a [AnyBinding],
     pub now: Time,
 }
 
-/// How many clusters the policy wants.
+/// Number of clusters that the policy requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DesiredClusters {
     /// As many as were picked.
@@ -40,7 +40,7 @@ pub enum DesiredClusters {
     Clusters(usize),
 }
 
-/// What happens to a binding. A binding without a step is as it should be.
+/// The next step of a binding. A binding without a step is up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutStep {
     /// Its cluster gets the latest resources.
@@ -55,12 +55,11 @@ pub enum RolloutStep {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolloutPlan {
-    /// By name of the binding.
+    /// The steps by binding name.
     pub steps: BTreeMap<String, RolloutStep>,
-    /// When a binding becomes ready only because time passes.
+    /// Seconds until a binding becomes ready only because time passes.
     pub next_check_seconds: Option<i64>,
-    /// Bindings that share their cluster with others, which are deleted: the name of the binding
-    /// that stays, and of one that goes.
+    /// Deleted duplicates: the name of the remaining binding and of the deleted one.
     pub duplicates: Vec<(String, String)>,
 }
 
@@ -102,7 +101,7 @@ fn name(binding: &AnyBinding) -> String {
     binding.metadata.name.clone().unwrap_or_default()
 }
 
-/// Bindings are sorted by name.
+/// Plans the rollout of bindings that are sorted by name.
 fn plan_without_twins(rollout: &RolloutInput<'_>, bindings: &[&AnyBinding]) -> RolloutPlan {
     let mut plan = RolloutPlan::default();
     if rollout.strategy.type_ == Some(RolloutStrategyType::External) {
@@ -164,7 +163,7 @@ fn plan_without_twins(rollout: &RolloutInput<'_>, bindings: &[&AnyBinding]) -> R
     plan
 }
 
-/// The binding, with a note about the one that was deleted beside it.
+/// Returns the binding with a condition about its deleted duplicate.
 pub fn without_twin(mut binding: AnyBinding, twin: &str, now: Time) -> AnyBinding {
     let message = format!("{twin} was a second binding of the placement on this cluster, and was deleted");
     let (type_, status, reason) = ("OnlyBindingOnCluster", "True", "SurplusBindingDeleted");
@@ -174,7 +173,7 @@ pub fn without_twin(mut binding: AnyBinding, twin: &str, now: Time) -> AnyBindin
     binding
 }
 
-/// The binding after its step; `None` if nothing changes. The caller deletes.
+/// Returns the binding after its step, or `None` if nothing changes. The caller deletes.
 pub fn rolled(binding: &AnyBinding, step: RolloutStep, rollout: &RolloutInput<'_>) -> Option<AnyBinding> {
     let mut rolled = binding.clone();
     if step == RolloutStep::Roll {
@@ -182,7 +181,7 @@ pub fn rolled(binding: &AnyBinding, step: RolloutStep, rollout: &RolloutInput<'_
         rollout.resources.clone_into(&mut rolled.spec.resource_snapshot_name);
         rolled.spec.apply_strategy = rollout.strategy.apply_strategy.clone();
     }
-    // A changed spec makes a new generation.
+    // A changed spec increments the generation.
     let generation = binding.metadata.generation.unwrap_or_default() + i64::from(rolled.spec != binding.spec);
     let told: &[(&str, &str, &str, &str)] = match step {
         RolloutStep::Roll | RolloutStep::Confirm => &[
@@ -217,8 +216,8 @@ impl RolloutBounds {
     }
 }
 
-/// A number, or a percentage of the target rounded up. A malformed value counts as zero, which is
-/// the safe side.
+/// Parses a number, or a percentage of the target rounded up. A malformed value counts as zero, the
+/// safe choice.
 fn amount(bound: Option<&IntOrPercent>, target: usize) -> usize {
     let text = match bound {
         Some(IntOrPercent::Number(number)) => return usize::try_from(*number).unwrap_or_default(),
@@ -235,7 +234,7 @@ fn amount(bound: Option<&IntOrPercent>, target: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Readiness {
     Ready,
-    /// It counts as ready in this many seconds.
+    /// The resources count as ready in this many seconds.
     In(i64),
     NotReady,
 }
@@ -281,7 +280,7 @@ fn is_true(binding: &AnyBinding, type_: &str) -> bool {
     current(binding, type_).is_some_and(|condition| condition.status == "True")
 }
 
-/// As far as it was reported.
+/// Returns whether the binding is reported as healthy.
 fn fares_well(binding: &AnyBinding) -> bool {
     is_true(binding, "DiffReported") || is_true(binding, "Available")
 }

@@ -5,15 +5,15 @@ use ballast_k8s::Time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// It stays until it changes.
+    /// The rebalancer stays until it changes.
     Keep,
-    /// It expires in this many seconds.
+    /// The rebalancer expires in this many seconds.
     Wait {
         seconds: i64,
     },
     Delete,
-    /// It finished in the future, because the clock was set back. A new date bounds its life to its
-    /// time to live from now.
+    /// The finish time is in the future, because the clock was set back. A new one bounds the
+    /// remaining time to the time to live.
     ResetFinishTime,
 }
 
@@ -30,7 +30,7 @@ pub fn plan(generation: i64, spec: &WorkloadRebalancerSpec, status: &WorkloadReb
     Expiry::Wait { seconds: expires.seconds() - now.seconds() }
 }
 
-/// When it finished: every workload has a result, and the results are for the present spec (R88).
+/// Returns the finish time if every workload has a result for the current spec (R88).
 fn finished_at(generation: i64, status: &WorkloadRebalancerStatus) -> Option<Time> {
     let is_current = status.observed_generation == Some(generation);
     let is_complete = status.observed_workloads.iter().all(|observed| observed.result.is_some());

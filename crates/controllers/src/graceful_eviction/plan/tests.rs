@@ -1,4 +1,4 @@
-//! What ends an eviction, and what keeps a copy.
+//! Tests of the end of evictions and of kept copies.
 
 use serde_json::json;
 
@@ -55,7 +55,7 @@ struct TestCase {
     is_suspended: bool,
     last_copy: LastCopy,
     origin: EvictionOrigin,
-    /// Where the scheduler would leave the workload.
+    /// Whether the scheduler would keep the workload on the proposed targets.
     admits: bool,
 }
 
@@ -112,7 +112,7 @@ fn a_task_ends_when_the_scheduled_result_is_healthy_everywhere() {
     assert_eq!(TestCase { reports: healthy(), targets, ..TestCase::default() }.end(101), None);
     let unwell = vec![report("member2", ResourceHealth::Unhealthy)];
     assert_eq!(TestCase { reports: unwell, ..TestCase::default() }.end(101), None);
-    // A report of before the replacement came.
+    // A report from before the replacement was placed.
     let stale = || vec![ready("member2", 2)];
     assert_eq!(TestCase { reports: stale(), ..TestCase::default() }.end(101), None);
     let upstream = TestCase { reports: stale(), last_copy: LastCopy::Leaves, ..TestCase::default() };
@@ -236,7 +236,7 @@ fn rm24_a_cluster_that_is_back_and_well_keeps_what_is_ready_there_while_the_repl
     assert_eq!(unwell.plan(101).targets, None, "the cluster is not Ready");
     let upstream = TestCase { last_copy: LastCopy::Leaves, ..back(3, 0) };
     assert_eq!(upstream.plan(101).targets, None);
-    // The scheduler would not leave it on both, and would on this one.
+    // The scheduler would not keep the workload on both, but on this one.
     let copies = TestCase { wanted: Wanted::Copies(Some(3)), ..back(3, 0) };
     let reports = &Reports::new(&copies.reports);
     let workload = LeavingWorkload { wanted: copies.wanted, targets: &copies.targets, reports };

@@ -6,7 +6,7 @@ use super::*;
 
 const NOW: i64 = 1_000_000;
 
-/// `state[!][ old]`: `!` is available, ` old` has the resources before last, ` gone` is being
+/// Parses `state[!][ old]`: `!` is available, ` old` has the previous resources, ` gone` is being
 /// deleted, ` stale` was changed by the scheduler since its rollout.
 fn binding(name: &str, what: &str) -> AnyBinding {
     let mut words = what.split(' ');
@@ -101,7 +101,7 @@ fn outdated_bindings_are_updated_as_far_as_availability_allows() {
         ("d-1", RolloutStep::Hold),
     ];
     check(rolling(json!("50%"), json!(0)), DesiredClusters::All, &bindings, &expected);
-    // Nothing may be missing, so nothing moves. What has failed is updated all the same.
+    // No cluster may be unavailable, so no working binding is updated. A failed one is.
     let bindings = [("a-1", "Bound! old"), ("b-1", "Bound old failed")];
     let expected = [("a-1", RolloutStep::Hold), ("b-1", RolloutStep::Roll)];
     check(rolling(json!(0), json!(0)), DesiredClusters::Clusters(2), &bindings, &expected);

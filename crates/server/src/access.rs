@@ -1,5 +1,5 @@
-//! Which requests come in at all: the site, authentication, impersonation and authorization of a
-//! request, with their errors.
+//! Access control: the site, authentication, impersonation and authorization of a request, with
+//! their errors.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use ballast_auth::{Attributes, Impersonation, Permission, Refused};
 use ballast_base::log_limit::LogLimit;
 use ballast_k8s::{Status, User};
 
-/// Why credentials are refused. Each client can cause such lines.
+/// Limits the log of rejected credentials, which each client can cause.
 static REFUSALS: LogLimit = LogLimit::new();
-/// Why tokens and accesses are not reviewed. Each request can cause such a line.
+/// Limits the log of failed reviews, which each request can cause.
 static UNREVIEWED_TOKENS: LogLimit = LogLimit::new();
 static UNREVIEWED_ACCESSES: LogLimit = LogLimit::new();
 
-/// Refuses a request that a page of another site makes a browser send with a credential that the
-/// browser adds by itself (WH1). Pages of `--cors-allowed-origins` pass, and so do links to the
-/// page. A bearer token and a front proxy's headers prove another sender, whatever the Origin is.
+/// Rejects a request that a page of another site makes a browser send with an automatically added
+/// credential (WH1). Pages of `--cors-allowed-origins` pass, and so do links to the page. A bearer
+/// token and a front proxy's headers prove another sender, whatever the Origin is.
 pub fn check_site(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<(), Status> {
     let certificate = || parts.extensions.get::<Arc<Peer>>().and_then(|peer| peer.certificate.as_ref());
     if !other_site::sends(&parts.headers, |origin| is_own(parts, origin))
@@ -55,7 +55,7 @@ fn is_own(parts: &Parts, origin: &str) -> bool {
     host.is_some_and(|host| other_site::is_at(origin, host))
 }
 
-/// The error for a request that is not permitted.
+/// Returns the error for a request that is not permitted.
 pub fn check(
     permission: &Permission,
     user: &User,
@@ -69,7 +69,8 @@ pub fn check(
     }
 }
 
-/// The user of a request. `None`: it has no credential, and anonymous users are not accepted.
+/// Returns the user of a request. `None` if it has no credential, and anonymous users are not
+/// accepted.
 pub async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>, Status> {
     let peer = parts.extensions.get::<Arc<Peer>>();
     let certificate = peer.and_then(|peer| peer.certificate.as_ref());
@@ -77,7 +78,7 @@ pub async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>,
     app.authenticator.authenticate(certificate, &parts.headers, address).await.map_err(|refused| {
         match refused {
             Refused::Busy(busy) => return busy.into(),
-            // This is a fault of the server. The others are the client's.
+            // An error of the server. The others are the client's.
             Refused::Unreviewed(why) => {
                 if let Some(left_out) = UNREVIEWED_TOKENS.pass() {
                     tracing::warn!(why, left_out, "a token could not be reviewed");
@@ -95,8 +96,8 @@ pub async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>,
     })
 }
 
-/// Over HTTP/2 the connection ends as well. Otherwise a client could guess credentials on thousands
-/// of streams cheaply (AN11).
+/// Returns a 401. Over HTTP/2 the connection is closed as well; otherwise a client could guess
+/// credentials on thousands of streams cheaply (AN11).
 pub fn unauthorized(parts: &Parts) -> Status {
     if parts.version == http::Version::HTTP_2
         && let Some(peer) = parts.extensions.get::<Arc<Peer>>()
@@ -106,7 +107,8 @@ pub fn unauthorized(parts: &Parts) -> Status {
     Status::unauthorized()
 }
 
-/// The user to act as. The caller must be authorized for every part of the impersonation (IM1).
+/// Returns the user to act as. The caller must be authorized for every part of the impersonation
+/// (IM1).
 pub async fn impersonate(
     app: &App,
     info: &RequestInfo<'_>,
@@ -119,7 +121,7 @@ pub async fn impersonate(
     Ok(Arc::new(impersonation.user))
 }
 
-/// The answer if authorization could not decide. The request is refused, without blame (AZ6).
+/// Returns the error if authorization could not decide (AZ6).
 fn undecided(info: &RequestInfo<'_>, why: &str) -> Status {
     let path = info.path;
     if let Some(left_out) = UNREVIEWED_ACCESSES.pass() {

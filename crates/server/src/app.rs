@@ -1,4 +1,4 @@
-//! Everything that is needed to answer requests.
+//! The state that handlers need.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ pub struct App {
     pub shutdown: Shutdown,
     /// Whether the page is served below `/ui/`, if this binary has it.
     pub has_page: bool,
-    /// What the page is told of this server, as JSON.
+    /// The settings of this server that the page displays, as JSON.
     pub surroundings: String,
     pub cors: Cors,
 }
 
 impl App {
-    /// Tells how many requests the peer with a certificate may cancel before they are accepted.
+    /// Returns the limit of requests that a peer may cancel before they are accepted.
     pub fn resets_max(&self) -> ResetsMax {
         let authenticator = Arc::clone(&self.authenticator);
         Arc::new(move |certificate| match authenticator.is_front_proxy(certificate) {

@@ -20,17 +20,18 @@ const OBJECT_BYTES: usize = 664;
 /// The memory of a value, while the list that it is in grows.
 const VALUE_BYTES: usize = 96;
 
-/// How long a body may be without a further piece. A request for a body that never comes holds its
-/// room meanwhile (`entrance`).
+/// The time between two pieces of a body. A request holds its memory reservation meanwhile
+/// (`entrance`).
 pub const PIECE_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// A 413 if so many bytes are too many.
+/// Returns a 413 if `bytes` exceeds the limit.
 pub fn check_size(bytes: u64) -> Result<(), Status> {
     if bytes > BODY_BYTES_MAX as u64 { Err(Status::too_large(BODY_BYTES_MAX)) } else { Ok(()) }
 }
 
-/// The estimated memory of the tree of a JSON text, in bytes. A 413 if there are too many objects.
-/// For text in another encoding the estimate is too low or too high, and it is never refused.
+/// Returns the estimated memory of the tree of a JSON text, in bytes. A 413 if there are too many
+/// objects. For text in another encoding the estimate is too low or too high, and it is never
+/// rejected.
 pub fn tree_bytes(text: &[u8]) -> Result<usize, Status> {
     let (mut objects, mut values) = (0, 1);
     let (mut in_string, mut is_escaped, mut is_opened) = (false, false, false);

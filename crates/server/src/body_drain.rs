@@ -1,13 +1,13 @@
-//! Reads and discards the rest of a request body that a handler refused before its end.
+//! Reads and discards the rest of a request body that a handler rejected before its end.
 //!
-//! Over HTTP/1.1, a connection with the rest of a body in it cannot be used again and is closed. A
-//! client that is still sending would find a broken connection instead of its answer. So the rest
-//! is read and discarded before the answer is sent, within bounds of size and time. The bound of
-//! size is well above the largest body that is accepted. A client that waits for `100 Continue`
-//! has sent nothing, so its body is not drained.
+//! An HTTP/1.1 connection with an unread body cannot be used again and is closed. A client that is
+//! still sending would see a broken connection instead of its response. So the rest is read and
+//! discarded before the response is sent, within limits of size and time. The size limit is well
+//! above the largest accepted body. A client that waits for `100 Continue` has sent nothing, so its
+//! body is not drained.
 //!
-//! Of a request whose rest is read, nothing else is kept: strangers may have thousands of them. So
-//! the rest leaves the pipeline with the answer, and the listener reads it.
+//! While the rest is read, nothing else of the request is held: unauthenticated clients may have
+//! thousands of them. So the rest leaves the pipeline with the response, and the listener reads it.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ use http_body_util::BodyExt as _;
 use tokio::sync::oneshot;
 
 const BYTES_MAX: usize = 16 * 1024 * 1024;
-/// The time for the next piece, and for all of them.
+/// The timeouts for the next piece, and for all of them.
 const PIECE_WAIT_MAX: Duration = Duration::from_secs(5);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
@@ -39,25 +39,25 @@ pub fn with_rest(parts: &Parts, body: Body) -> (Body, Rest) {
     (Body::new(DrainableBody { body, back: Some(back) }), Some(rest))
 }
 
-/// The rest that a handler has left, if there is any. It does not wait for a body that the handler
-/// still holds.
+/// Returns the rest that a handler has left unread, if any. Does not wait for a body that the
+/// handler still holds.
 pub fn rest(rest: Rest) -> Option<Body> {
     let body = rest?.try_recv().ok()?;
     (!body.is_end_stream()).then_some(body)
 }
 
-/// In the extensions of an answer: what is read before it is sent.
+/// The rest to read before the response is sent, stored in its extensions.
 #[derive(Clone)]
 struct Left(Arc<Mutex<Body>>);
 
-/// Leaves the rest to the one who sends the answer.
+/// Attaches the rest to the response, for its sender.
 pub fn leave<T>(answer: &mut http::Response<T>, rest: Option<Body>) {
     if let Some(rest) = rest {
         answer.extensions_mut().insert(Left(Arc::new(Mutex::new(rest))));
     }
 }
 
-/// Takes what `leave` has left.
+/// Takes the rest that `leave` has attached.
 pub fn take<T>(answer: &mut http::Response<T>) -> Option<Body> {
     let Left(rest) = answer.extensions_mut().remove()?;
     Some(std::mem::take(&mut *rest.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -122,7 +122,7 @@ mod tests {
         builder.body(()).unwrap().into_parts().0
     }
 
-    /// A body of so many pieces, and a count of those that were read.
+    /// Returns a body of `count` pieces, and a counter of the pieces that were read.
     fn pieces(count: usize) -> (Body, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
         let read = std::sync::Arc::<std::sync::atomic::AtomicUsize>::default();
         let counter = read.clone();

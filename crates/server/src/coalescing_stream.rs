@@ -1,14 +1,13 @@
-//! Coalesces writes: collects what an HTTP/2 connection writes until its next poll, so that the
-//! frames of many streams leave in few TLS records and one system call. Examples are answers to
-//! concurrent requests, or an event for a hundred watchers.
+//! Coalesces the writes of an HTTP/2 connection until its next poll, so that the frames of many
+//! streams leave in few TLS records and one system call. Examples are responses to concurrent
+//! requests, or an event for a hundred watchers.
 //!
 //! h2 flushes after every DATA frame. Here, such a flush only wakes the task of the connection, and
-//! the bytes are written at its next poll. Other tasks that are ready run in between. There is no
-//! timer.
+//! the bytes are written at its next poll. Other ready tasks run in between. There is no timer.
 //!
-//! *Invariant:* all bytes are written once the task of the connection has nothing more to do. This
-//! relies on h2 reading from the connection at every poll. HTTP/1.1 flushes at the right time by
-//! itself, so its bytes are not collected.
+//! *Invariant:* all bytes are written once the task of the connection is idle. This relies on h2
+//! reading from the connection at every poll. HTTP/1.1 flushes at the right time by itself, so its
+//! bytes are not collected.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,9 +16,9 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most that is collected. With more, writing waits for the client.
+/// The limit of collected bytes. Above it, writing waits for the client.
 pub(super) const HELD_BYTES_MAX: usize = 64 * 1024;
-/// A write of this size is part of a long answer.
+/// A write of this size is part of a long response.
 const LARGE_BYTES: usize = 8 * 1024;
 /// The largest buffer that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
@@ -28,9 +27,9 @@ pub struct CoalescingStream<S, R> {
     inner: S,
     is_enabled: bool,
     buffer: BytesMut,
-    /// A flush was asked for and is due at the next poll.
+    /// A flush was requested and is due at the next poll.
     flush_due: bool,
-    /// Called when bytes have come.
+    /// Called when bytes have arrived.
     received: R,
 }
 
@@ -59,7 +58,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn() + Unpin> AsyncRead for Coalescin
             && let Poll::Ready(flushed) = self.flush_buffer(cx)
         {
             flushed?;
-            // The burst is over, so its buffer goes.
+            // The burst is over, so its buffer is released.
             if self.buffer.capacity() > KEPT_BYTES_MAX {
                 self.buffer = BytesMut::new();
             }
@@ -83,7 +82,7 @@ impl<S: AsyncWrite + Unpin, R: Fn() + Unpin> AsyncWrite for CoalescingStream<S, 
         }
         let fits = data.len().min(HELD_BYTES_MAX - self.buffer.len());
         if data.len() > LARGE_BYTES {
-            // More will follow. The full buffer at once saves copies to larger ones.
+            // More will follow. Reserving the full buffer at once saves copies to larger ones.
             let room = HELD_BYTES_MAX - self.buffer.len();
             self.buffer.reserve(room);
         }
@@ -103,8 +102,8 @@ impl<S: AsyncWrite + Unpin, R: Fn() + Unpin> AsyncWrite for CoalescingStream<S, 
         self.poll_write(cx, first.map_or(&[], |piece| &**piece))
     }
 
-    /// With this, hyper keeps the pieces of a body over HTTP/1.1 as they are. Otherwise it copies
-    /// them into one buffer, which grows up to the size of the largest request head.
+    /// Returns true for HTTP/1.1, so that hyper keeps the pieces of a body separate. Otherwise it
+    /// copies them into one buffer, which grows up to the size of the largest request head.
     fn is_write_vectored(&self) -> bool {
         !self.is_enabled && self.inner.is_write_vectored()
     }

@@ -1,8 +1,8 @@
-//! Content negotiation: chooses the representation of an answer by `Accept` (CT1-CT4, PM4, WA22).
+//! Content negotiation: chooses the representation of a response by `Accept` (CT1-CT4, PM4, WA22).
 //! `content_type` reads the media type of a body.
 //!
-//! `Accept` is read as in kube-apiserver: of the items, ordered by q, the first one that is
-//! served wins. A client that lists protobuf or CBOR first and JSON second gets JSON.
+//! `Accept` is interpreted as in kube-apiserver: of the items, ordered by q, the first served one
+//! wins. A client that lists protobuf or CBOR first and JSON second gets JSON.
 
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderMap, HeaderName};
@@ -25,7 +25,7 @@ impl Encoding {
     }
 }
 
-/// How an object or a list is represented.
+/// The representation of an object or a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Representation {
     #[default]
@@ -51,7 +51,7 @@ impl MetaVersion {
     }
 }
 
-/// What a request is answered with, which decides the representations that it can have.
+/// The content of a response, which determines its possible representations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Object,
@@ -65,7 +65,7 @@ pub enum Answer {
 pub struct Accepted {
     pub encoding: Encoding,
     pub representation: Representation,
-    /// Whether large answers may be compressed.
+    /// Whether large responses may be compressed.
     pub gzip: bool,
 }
 
@@ -73,7 +73,7 @@ const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const TEXT: &str = "text/plain";
 
-/// The representation that the client prefers, or a 406 if none is served.
+/// Returns the representation that the client prefers, or a 406 if none is served.
 pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status> {
     let served: &[(Encoding, &str)] = match answer {
         Answer::Watch => &[(Encoding::Json, JSON)],
@@ -100,14 +100,14 @@ pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status
                        (*unstructured.UnstructuredList)";
         return Err(Status::failure(406, "NotAcceptable", message));
     }
-    // For YAML, upstream says that it cannot be streamed. Otherwise it lists what is served.
+    // For YAML, upstream reports that it cannot be streamed. Otherwise it lists the served types.
     if answer == Answer::Watch && items.iter().any(|item| item.names(YAML)) {
         return Err(Status::not_acceptable(&["application/json;stream=watch"]));
     }
     Err(Status::not_acceptable(&[JSON, YAML]))
 }
 
-/// The encoding of an error: YAML if it was asked for, else JSON (ER24).
+/// Returns the encoding of an error: YAML if it was requested, else JSON (ER24).
 pub fn negotiate_error(headers: &HeaderMap) -> Encoding {
     let items = items(headers);
     let named = items.iter().find_map(|item| {
@@ -116,8 +116,8 @@ pub fn negotiate_error(headers: &HeaderMap) -> Encoding {
     named.map_or(Encoding::Json, |(encoding, _)| encoding)
 }
 
-/// Whether any item names documents of this group, version and kind (`g`, `v`, `as`), whatever
-/// its rank. Aggregated discovery is chosen this way (DI12).
+/// Returns whether any item names documents of this group, version and kind (`g`, `v`, `as`),
+/// regardless of its rank. Aggregated discovery is chosen this way (DI12).
 pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> bool {
     items(headers).iter().any(|item| {
         let wanted = [("g", group), ("v", version), ("as", kind)];
@@ -125,7 +125,7 @@ pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> boo
     })
 }
 
-/// How a page about the server is sent.
+/// The form of a z-page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageForm {
     Text,
@@ -141,8 +141,8 @@ pub enum PageVersion {
     V1alpha1,
 }
 
-/// Returns the form of a page about the server. It is an object only for clients that name its kind
-/// with group and version; a 406 if no form fits (CU2).
+/// Returns the form of a z-page. It is an object only for clients that name its kind with group and
+/// version; a 406 if no form fits (CU2).
 pub fn negotiate_page(headers: &HeaderMap, kind: &str) -> Result<PageForm, Status> {
     if asks_for_nothing(headers) {
         return Ok(PageForm::Text);
@@ -164,7 +164,7 @@ pub fn negotiate_page(headers: &HeaderMap, kind: &str) -> Result<PageForm, Statu
     Err(Status::not_acceptable(&[JSON, YAML, TEXT]))
 }
 
-/// The media type that the client prefers among those served, for documents that are no objects.
+/// Returns the served media type that the client prefers, for documents that are not objects.
 pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str> {
     if asks_for_nothing(headers) {
         return served.first().copied();
@@ -172,18 +172,18 @@ pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str>
     items(headers).iter().find_map(|item| served.iter().copied().find(|name| item.names(name)))
 }
 
-/// Whether an item of `Accept` asks for indented text.
+/// Returns whether an item of `Accept` requests indented text.
 pub fn wants_pretty(headers: &HeaderMap) -> bool {
     unranked_items(headers, &ACCEPT).any(|item| item.names(JSON) && matches!(item.param("pretty"), Some("1" | "true")))
 }
 
-/// Whether the client accepts gzip, and does not exclude it with `q=0` (CT7).
+/// Returns whether the client accepts gzip, and does not exclude it with `q=0` (CT7).
 pub fn takes_gzip(headers: &HeaderMap) -> bool {
     unranked_items(headers, &ACCEPT_ENCODING).any(|item| item.kind.eq_ignore_ascii_case("gzip") && item.q > 0.0)
 }
 
-/// Whether there is no `Accept`, or an empty one. A header without a single media type asks for
-/// something that is not served.
+/// Returns whether `Accept` is missing or empty. A header without a single valid media type
+/// requests a type that is not served.
 fn asks_for_nothing(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().all(|value| value.as_bytes().trim_ascii().is_empty())
 }
@@ -191,7 +191,7 @@ fn asks_for_nothing(headers: &HeaderMap) -> bool {
 /// One item of an `Accept` header or a similar one.
 #[derive(Debug)]
 struct AcceptItem<'a> {
-    /// Such as `application/json` or `*/*`; in other headers a bare token.
+    /// A media type such as `application/json` or `*/*`; in other headers a bare token.
     kind: &'a str,
     params: Vec<(&'a str, &'a str)>,
     q: f32,
@@ -212,7 +212,8 @@ impl<'a> AcceptItem<'a> {
         item
     }
 
-    /// As upstream, letters count as they are.
+    /// Returns whether the item matches the media type. As upstream, the comparison is
+    /// case-sensitive.
     fn names(&self, media_type: &str) -> bool {
         match self.kind.split_once('/') {
             Some(("*", "*")) => true,
@@ -226,7 +227,7 @@ impl<'a> AcceptItem<'a> {
         self.params.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
-    /// The form that this item asks for, if this answer can have it.
+    /// Returns the representation that this item requests, if the response can have it.
     fn representation(&self, answer: Answer) -> Option<Representation> {
         if self.param("stream").is_some_and(|stream| stream != "watch") {
             return None;
@@ -249,7 +250,8 @@ impl<'a> AcceptItem<'a> {
     }
 }
 
-/// The items of `Accept`, best first. Clauses with the same q keep their order, wildcards last.
+/// Returns the items of `Accept`, best first. Items with the same q keep their order, wildcards
+/// last.
 fn items(headers: &HeaderMap) -> Vec<AcceptItem<'_>> {
     let mut items: Vec<AcceptItem<'_>> = unranked_items(headers, &ACCEPT).collect();
     let wildness = |item: &AcceptItem<'_>| match item.kind {

@@ -1,18 +1,18 @@
-//! Bounds the number of connections. At the bound, connections make room for newcomers: first those
-//! without a request at work, the ones that have been so for longest; then those whose requests
-//! wait for their bodies or for a place. So a client that opens thousands of connections loses
-//! connections of its own.
+//! Limits the number of connections. At the limit, existing connections are evicted for new ones:
+//! first connections without an active request, the longest idle first; then connections whose
+//! requests wait for their bodies or for a permit. A client that opens thousands of connections
+//! thus loses its own.
 //!
-//! A request is at work once its user is known and it has its place (`Stage`). A request without a
-//! known user, and one that was refused before its body was wanted, is none: a client that sends
-//! such requests, or drips their bodies, keeps no other client out.
+//! A request is active once its user is authenticated and it holds a permit (`Stage`). An
+//! unauthenticated request, or one that was rejected before its body was needed, is not active: a
+//! client that sends such requests, or sends their bodies slowly, cannot keep other clients out.
 //!
-//! Watches last for hours, so a user could hold all connections with them. If there is nothing else
-//! to close, the user that watches on most connections loses one, if it has more than its share.
-//! Its client resumes the watch from the last revision that it saw.
+//! Watches last for hours, so a user could occupy all connections with them. If nothing else can be
+//! evicted, the user with the most watching connections loses one, provided that it exceeds its
+//! share. Its client resumes the watch from the last revision that it received.
 //!
-//! *Invariant:* an eviction cuts off no request at work but such a watch, and no request begins on
-//! an evicted connection.
+//! *Invariant:* an eviction interrupts no active request except such a watch, and no request starts
+//! on an evicted connection.
 
 #[cfg(test)]
 mod tests;
@@ -30,25 +30,27 @@ use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 use ballast_k8s::{Status, User};
 
-/// The number of connections that one search evicts: the search costs more than a new connection.
+/// Connections evicted per search; a search costs more than accepting a connection.
 const EVICTED_AT_ONCE: usize = 32;
-/// A user may watch on this part of the connections while others want in.
+/// The inverse of the share of connections that one user may watch on while the limit is reached.
 const WATCHED_SHARE: usize = 4;
 
-/// The bounds of connections.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Open connections. If all of them have requests at work, further clients are refused.
+    /// The limit of open connections. If all of them have active requests, new clients are refused.
     pub connections_max: usize,
-    /// The time for a TLS handshake.
+    /// The timeout of a TLS handshake.
     pub handshake_max: Duration,
-    /// The time for the head of a request over HTTP/1.1, from the end of the one before (LI5).
+    /// The timeout for the head of an HTTP/1.1 request, from the end of the previous one (LI5).
     pub header_read_max: Duration,
-    /// The time that a connection may have no request (LI5).
+    /// The longest time that a connection may be without a request (LI5).
     pub idle_max: Duration,
-    /// Memory that all answers together may hold while they wait for their clients, in bytes.
+    /// The memory, in bytes, that all responses together may hold while their clients do not read
+    /// them.
     pub unsent_bytes_max: usize,
-    /// How many of a million requests over HTTP/2 move their client to another connection (CU5).
+    /// The number of HTTP/2 requests per million that move their client to another connection
+    /// (CU5).
     pub goaway_per_million: u32,
 }
 
@@ -65,21 +67,21 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Why the server closed a connection: a label of `ballast_connections_closed_total`.
+/// The reason why the server closed a connection: a label of `ballast_connections_closed_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It had no request at work, or watches of a user above its share, and a new connection needed
-    /// its slot.
+    /// A new connection needed the slot of a connection without an active request, or of watches of
+    /// a user above its share.
     Evicted,
-    /// All slots were taken by connections with requests at work.
+    /// All slots were taken by connections with active requests.
     Refused,
-    /// It had no request for a while, and no part of one.
+    /// No request, or part of one, arrived within the idle timeout.
     Idle,
-    /// The handshake, the head of a request or the answer to a PING did not come in time.
+    /// The handshake, the head of a request or the response to a PING did not arrive in time.
     Timeout,
     /// The client sent no valid HTTP, or too many resets, continuations or header lines.
     Protocol,
-    /// Its answers were not read, and the server needed the memory.
+    /// The client did not read its responses, and the server needed the memory.
     Unread,
 }
 
@@ -98,11 +100,11 @@ impl Reason {
     }
 }
 
-/// All connections of a listener.
+/// The connections of a listener.
 pub struct Connections {
     connections_max: usize,
     table: Mutex<ConnectionTable>,
-    /// By the place of the `Reason`.
+    /// Log limits, indexed by `Reason`.
     log_limits: [LogLimit; REASONS],
 }
 
@@ -117,8 +119,8 @@ impl Connections {
         Arc::new(Connections { connections_max, table: Mutex::default(), log_limits: Default::default() })
     }
 
-    /// A slot for a new connection, if necessary that of one without a request at work. `None` if
-    /// there is none of those.
+    /// Returns a slot for a new connection, evicting idle ones if necessary. `None` if all
+    /// connections have active requests.
     pub fn admit(self: &Arc<Connections>) -> Option<ConnectionSlot> {
         if self.table().open.len() >= self.connections_max {
             self.make_room();
@@ -136,8 +138,8 @@ impl Connections {
         Some(ConnectionSlot { id, state, connections: Arc::clone(self) })
     }
 
-    /// Evicts the connections that have been without a request at work for longest. Without any, it
-    /// evicts one of the user that watches on more than its share.
+    /// Evicts the connections that have been without an active request for longest. If there are
+    /// none, evicts one of the user that watches on more than its share.
     pub fn make_room(&self) {
         let mut table = self.table();
         let idle = table.open.iter().filter_map(|(id, state)| Some((state.eviction_rank()?, *id)));
@@ -159,7 +161,7 @@ impl Connections {
         evicted.iter().for_each(|_| self.closed(Reason::Evicted, "others want in"));
     }
 
-    /// Counts the end of a connection, and logs each reason once in a while.
+    /// Counts a closed connection, and logs each reason at a limited rate.
     pub fn closed(&self, reason: Reason, why: &str) {
         metrics::connection_closed(reason.as_str());
         if self.log_limits[reason as usize].pass().is_some() {
@@ -175,8 +177,8 @@ impl Connections {
 }
 
 impl ConnectionTable {
-    /// The oldest of the connections on which one user watches and does nothing else: of the user
-    /// that has most of them, if those are more than its share.
+    /// Returns the oldest connection, used only for watches, of the user with the most of such
+    /// connections, if they exceed `share`.
     fn most_watching(&self, share: usize) -> Option<u64> {
         let mut users: HashMap<Arc<str>, (usize, u64)> = HashMap::new();
         for (id, state) in &self.open {
@@ -190,7 +192,7 @@ impl ConnectionTable {
     }
 }
 
-/// The slot of a connection. The drop frees it.
+/// The slot of a connection, which is released on drop.
 pub struct ConnectionSlot {
     id: u64,
     pub state: Arc<ConnectionState>,
@@ -208,24 +210,24 @@ pub struct ConnectionState {
     activity: Mutex<Activity>,
     evicted: CancellationToken,
     cut_off: CancellationToken,
-    /// Bytes have come since the last request began or ended.
+    /// Whether bytes have arrived since the last request started or ended.
     has_received: AtomicBool,
-    /// The connection has switched to a protocol in which it only watches (`web_socket`).
+    /// Whether the connection has switched to a protocol in which it only watches (`web_socket`).
     only_watches: AtomicBool,
 }
 
 struct Activity {
-    /// Requests by their `Stage`.
+    /// The number of requests per `Stage`.
     requests: [usize; STAGES],
-    /// When the last request ended.
+    /// The end of the last request.
     idle_since: Instant,
-    /// When the last request of a known user ended. A stranger cannot change it.
+    /// The end of the last authenticated request. Unauthenticated requests do not change it.
     known_until: Instant,
     watchers: Watchers,
     is_evicted: bool,
 }
 
-/// The users that have watched on a connection. A proxy forwards those of several.
+/// The users that have watched on a connection; a proxy multiplexes several.
 #[derive(Default)]
 enum Watchers {
     #[default]
@@ -239,7 +241,7 @@ impl Activity {
         self.requests.iter().any(|count| *count > 0)
     }
 
-    /// The furthest stage of a request, and `Unknown` without one.
+    /// Returns the furthest stage of all requests, `Unknown` without requests.
     fn stage(&self) -> Stage {
         match self.requests {
             [_, 0, 0, 0] => Stage::Unknown,
@@ -250,14 +252,14 @@ impl Activity {
     }
 }
 
-/// How far a request has come.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Its user is not known, or it was refused before its body was wanted.
+    /// Unauthenticated, or rejected before its body was needed.
     Unknown,
-    /// It waits for its body or for a place.
+    /// Waiting for its body or for a permit.
     Waiting,
-    /// It is a watch that has begun, of a user that is no member of `system:masters`.
+    /// A watch that has started, of a user that is not a member of `system:masters`.
     Watching,
     AtWork,
 }
@@ -285,8 +287,8 @@ impl ConnectionState {
         }
     }
 
-    /// Counts a connection that has switched its protocol as one request, which ends with it.
-    /// `None` if it was evicted.
+    /// Counts a connection that has switched protocols as one request that lasts as long as the
+    /// connection. `None` if it was evicted.
     pub fn begin_switched(self: &Arc<ConnectionState>) -> Option<ActiveRequest> {
         let busy = self.begin()?;
         let only_watches = self.only_watches.load(Ordering::Relaxed);
@@ -294,7 +296,7 @@ impl ConnectionState {
         Some(busy)
     }
 
-    /// Begins a request. `None` if the connection was evicted.
+    /// Starts a request. `None` if the connection was evicted.
     pub fn begin(self: &Arc<ConnectionState>) -> Option<ActiveRequest> {
         let mut activity = self.activity();
         if activity.is_evicted {
@@ -306,12 +308,12 @@ impl ConnectionState {
         Some(ActiveRequest(Arc::new(RequestProgress { connection: Arc::clone(self), stage })))
     }
 
-    /// Notes that the client has sent bytes.
+    /// Records that the client has sent bytes.
     pub fn received(&self) {
         self.has_received.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a request is running, or the client has sent a part of the next one.
+    /// Returns whether a request is running, or the client has sent a part of the next one.
     pub fn is_in_use(&self) -> bool {
         self.has_received.load(Ordering::Relaxed) || self.activity().has_requests()
     }
@@ -320,17 +322,17 @@ impl ConnectionState {
         self.evicted.cancelled().await;
     }
 
-    /// Ends the connection at once, with its running requests.
+    /// Closes the connection at once, with its running requests.
     pub fn cut_off(&self) {
         self.cut_off.cancel();
     }
 
-    /// Resolves when the connection should end at once.
+    /// Resolves when the connection must be closed at once.
     pub async fn is_cut_off(&self) {
         self.cut_off.cancelled().await;
     }
 
-    /// Returns once there has been no request for this time.
+    /// Resolves once there has been no request for `limit`.
     pub async fn idle_for(&self, limit: Duration) {
         loop {
             let end = self.idle_since().unwrap_or_else(Instant::now) + limit;
@@ -341,7 +343,7 @@ impl ConnectionState {
         }
     }
 
-    /// Evicts it, unless a request has come further than `last`.
+    /// Evicts the connection, unless one of its requests has passed the stage `last`.
     fn evict(&self, last: Stage) -> bool {
         let mut activity = self.activity();
         if activity.stage() > last {
@@ -357,14 +359,15 @@ impl ConnectionState {
         (!activity.has_requests() && !activity.is_evicted).then_some(activity.idle_since)
     }
 
-    /// Which connection is evicted first: the one with the lowest rank. `None`: not this one.
+    /// Returns the eviction rank: the lowest is evicted first. `None` if the connection must stay.
     fn eviction_rank(&self) -> Option<(Stage, Instant)> {
         let activity = self.activity();
         let stage = activity.stage();
         (stage <= Stage::Waiting && !activity.is_evicted).then_some((stage, activity.known_until))
     }
 
-    /// The user that watches here. `None` for several, and beside requests at work.
+    /// Returns the user that watches on this connection. `None` if there are several users, or
+    /// other active requests.
     fn watching_user(&self) -> Option<Arc<str>> {
         let activity = self.activity();
         match &activity.watchers {
@@ -378,11 +381,11 @@ impl ConnectionState {
     }
 }
 
-/// A running request. It ends when this is dropped, with the body of its answer.
+/// A running request. It ends on drop, together with the body of its response.
 pub struct ActiveRequest(Arc<RequestProgress>);
 
 impl ActiveRequest {
-    /// What tells the connection how far the request has come.
+    /// Returns the handle by which layers report the progress of the request to its connection.
     pub fn progress(&self) -> Arc<RequestProgress> {
         Arc::clone(&self.0)
     }
@@ -399,15 +402,16 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// Tells a connection how far one of its requests has come. It is in the extensions of the request.
+/// The progress of a request, as its connection counts it. It is stored in the extensions of the
+/// request.
 pub struct RequestProgress {
     connection: Arc<ConnectionState>,
-    /// Changes only while the activity of the connection is locked.
+    /// Modified only while the activity of the connection is locked.
     stage: AtomicU8,
 }
 
 impl RequestProgress {
-    /// Notes the stage. `Err` if the connection was evicted: the request must not go on.
+    /// Records the stage. `Err` if the connection was evicted: the request must not continue.
     pub fn reach(&self, stage: Stage) -> Result<(), Evicted> {
         let mut activity = self.connection.activity();
         if activity.is_evicted {
@@ -420,7 +424,7 @@ impl RequestProgress {
         Ok(())
     }
 
-    /// Takes the request out of the count of its stage; false if it has ended.
+    /// Removes the request from the count of its stage. Returns false if it has ended.
     fn leave_stage(&self, activity: &mut Activity) -> bool {
         let stage = self.stage.load(Ordering::Relaxed);
         if stage == ENDED {
@@ -434,13 +438,13 @@ impl RequestProgress {
     }
 }
 
-/// Tells the connection of a request how far it has come. A request on an evicted connection ends.
+/// Records the stage of a request on its connection. Fails if the connection was evicted.
 pub fn reach(parts: &Parts, stage: Stage) -> Result<(), Status> {
     let Some(progress) = parts.extensions.get::<Arc<RequestProgress>>() else { return Ok(()) };
     progress.reach(stage).map_err(|evicted| Status::unavailable(evicted.to_string()).already_logged())
 }
 
-/// Tells the connection of a watch that the watch has begun, and whose it is.
+/// Records the start of a watch, and its user, on the connection.
 pub fn watches(parts: &Parts, user: &User) -> Result<(), Status> {
     if user.is_master() {
         return Ok(());
@@ -457,7 +461,7 @@ pub fn watches(parts: &Parts, user: &User) -> Result<(), Status> {
     Ok(())
 }
 
-/// Tells the connection of a watch that it switches to a protocol in which it does nothing else.
+/// Records that the connection is about to switch to a protocol in which it only watches.
 pub fn switches_to_watch(parts: &Parts) {
     if let Some(progress) = parts.extensions.get::<Arc<RequestProgress>>() {
         let only_watches = progress.stage.load(Ordering::Relaxed) == Stage::Watching as u8;
@@ -465,7 +469,7 @@ pub fn switches_to_watch(parts: &Parts) {
     }
 }
 
-/// The connection was evicted, so the request is not begun.
+/// The error of a request that was not started because its connection was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is closed")]
 pub struct Evicted;

@@ -1,8 +1,7 @@
-//! Reads the media type of a request body from `Content-Type` (CT5).
+//! Parses the media type of a request body from `Content-Type` (CT5).
 //!
-//! The header of an object is parsed as Go's `mime.ParseMediaType` does. One that does not parse
-//! names no type that is served. The header of a patch is compared as it is, up to the first
-//! semicolon.
+//! The header of an object is parsed as Go's `mime.ParseMediaType` does; an invalid one matches no
+//! served type. The header of a patch is compared literally, up to the first semicolon.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -19,7 +18,7 @@ pub enum Media {
     Other,
 }
 
-/// The media type of an object or of options. No header means JSON.
+/// Returns the media type of an object or of options. No header means JSON.
 pub fn object(headers: &HeaderMap) -> Media {
     let text = text(headers);
     let (name, parameters) = split(text);
@@ -33,7 +32,7 @@ pub fn object(headers: &HeaderMap) -> Media {
     }
 }
 
-/// The media type of a patch.
+/// Returns the media type of a patch.
 pub fn patch(headers: &HeaderMap) -> Media {
     match split(text(headers)).0 {
         "application/json-patch+json" => Media::JsonPatch,
@@ -43,12 +42,12 @@ pub fn patch(headers: &HeaderMap) -> Media {
     }
 }
 
-/// The header. One that is no text is no media type either.
+/// Returns the header. One that is not text is not a media type either.
 fn text(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"))
 }
 
-/// The type, and its parameters with their semicolons.
+/// Returns the type, and its parameters with their semicolons.
 fn split(text: &str) -> (&str, &str) {
     text.split_at(text.find(';').unwrap_or(text.len()))
 }
@@ -70,7 +69,7 @@ fn are_valid(parameters: &str) -> bool {
     true
 }
 
-/// The parameter at the begin of a text, and what follows it.
+/// Returns the parameter at the begin of a text, and what follows it.
 fn parameter(text: &str) -> Option<(String, String, &str)> {
     let (name, rest) = token(text.strip_prefix(';')?.trim_start())?;
     let rest = rest.trim_start().strip_prefix('=')?.trim_start();
@@ -81,14 +80,14 @@ fn parameter(text: &str) -> Option<(String, String, &str)> {
     Some((name.to_ascii_lowercase(), value, rest))
 }
 
-/// The token of RFC 2045 at the begin of a text, and what follows it.
+/// Returns the token of RFC 2045 at the begin of a text, and what follows it.
 fn token(text: &str) -> Option<(&str, &str)> {
     let is_part = |c: char| c.is_ascii_graphic() && !is_special(c);
     let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
-/// What a quoted text says, from behind its first quote, and what follows it.
+/// Returns the content of a quoted text, after its first quote, and the rest.
 fn quoted_value(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices().peekable();

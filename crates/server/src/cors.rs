@@ -1,6 +1,6 @@
-//! CORS: pages of the origins in `--cors-allowed-origins` may read answers. Without the flag no
-//! answer has a CORS header, so browsers hide answers from pages of other sites. What pages of
-//! other origins send is refused (`other_site`).
+//! CORS: pages of the origins in `--cors-allowed-origins` may read responses. Without the flag no
+//! response has a CORS header, so browsers hide responses from pages of other sites. Requests from
+//! pages of other origins are rejected (`other_site`).
 
 use http::header::{self, HeaderName};
 use http::request::Parts;
@@ -18,13 +18,13 @@ const HEADERS: HeaderValue = HeaderValue::from_static(
 const EXPOSED: HeaderValue = HeaderValue::from_static("Date, Warning");
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// The origins that may read answers. The default is none.
+/// The origins that may read responses. The default is none.
 #[derive(Clone, Debug, Default)]
 pub struct Cors {
     allowed: Vec<Regex>,
 }
 
-/// Why a pattern is refused.
+/// The reason why a pattern is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum CorsError {
     #[error("{0:?} is no regular expression")]
@@ -34,8 +34,8 @@ pub enum CorsError {
 }
 
 impl Cors {
-    /// Each pattern is a regular expression of origins. As in kube-apiserver it must match the
-    /// whole origin, so that `good.example` does not allow `good.example.evil`.
+    /// Compiles the patterns, which are regular expressions of origins. As in kube-apiserver each
+    /// must match the whole origin, so that `good.example` does not allow `good.example.evil`.
     pub fn new(patterns: &[String]) -> Result<Cors, CorsError> {
         let read = |pattern: &String| {
             let begins = pattern.starts_with('^') || pattern.starts_with("//");
@@ -47,14 +47,14 @@ impl Cors {
         Ok(Cors { allowed: patterns.iter().map(read).collect::<Result<_, _>>()? })
     }
 
-    /// The origin of the request, if it is an allowed one.
+    /// Returns the origin of the request, if it is allowed.
     pub fn origin<'a>(&self, parts: &'a Parts) -> Option<&'a HeaderValue> {
         let origin = parts.headers.get(header::ORIGIN)?;
         let text = origin.to_str().ok()?;
         self.allowed.iter().any(|pattern| pattern.is_match(text)).then_some(origin)
     }
 
-    /// The answer to a preflight request. Browsers send it without credentials.
+    /// Returns the response to a preflight request. Browsers send it without credentials.
     pub fn preflight(&self, parts: &Parts) -> Option<Response> {
         let asks = parts.method == Method::OPTIONS && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
         let origin = self.origin(parts).filter(|_| asks)?;
@@ -67,7 +67,7 @@ impl Cors {
     }
 }
 
-/// Allows pages of this origin to read the answer.
+/// Allows pages of this origin to read the response.
 pub fn allow(response: &mut Response, origin: &HeaderValue) {
     let headers = response.headers_mut();
     let pairs: [(HeaderName, HeaderValue); 4] = [

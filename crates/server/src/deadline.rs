@@ -13,8 +13,8 @@ use ballast_registry::due_at;
 const DEADLINE: Duration = Duration::from_secs(60);
 const TIMED_OUT: &str = "request did not complete within the allotted timeout";
 
-/// The answer, or a 504 when the deadline passes first. The registry knows the deadline meanwhile
-/// (`answer_due`).
+/// Returns the response, or a 504 if the deadline passes first. The registry knows the deadline
+/// meanwhile (`answer_due`).
 pub async fn within(
     query: &Query<'_>,
     answer: impl Future<Output = Result<Response, Status>>,
@@ -26,8 +26,8 @@ pub async fn within(
     }
 }
 
-/// The deadline that `?timeout=` asks for. Zero or less, and more than the default, mean the
-/// default (LI1).
+/// Returns the deadline in `?timeout=`. Zero or less, and more than the default, mean the default
+/// (LI1).
 pub fn asked_for(query: &Query<'_>) -> Result<Duration, Status> {
     let Some(text) = query.text("timeout") else { return Ok(DEADLINE) };
     let asked = duration::parse_signed(text).ok_or_else(|| {
@@ -36,7 +36,7 @@ pub fn asked_for(query: &Query<'_>) -> Result<Duration, Status> {
     Ok(if asked.is_zero() || asked > DEADLINE { DEADLINE } else { asked })
 }
 
-/// Whether the query asks for a shorter deadline than the default.
+/// Returns whether the query requests a shorter deadline than the default.
 pub fn is_short(query: &Query<'_>) -> bool {
     asked_for(query).is_ok_and(|asked| asked < DEADLINE)
 }

@@ -1,7 +1,4 @@
-//! Finds what answers a request: health, a document, or a verb of a kind.
-//!
-//! *Invariant:* each URL has one handler. The paths and methods of a kind follow from its row alone
-//! (VB7-VB10, VB24).
+//! Selects the handler of a request: health, a document, or a verb of a kind.
 
 use std::sync::Arc;
 
@@ -37,7 +34,7 @@ pub async fn dispatch(
     }
 }
 
-/// Whether the request is a POST that changes nothing, such as an access review.
+/// Returns whether the request is a POST that changes nothing, such as an access review.
 pub fn only_asks(app: &App, info: &RequestInfo<'_>) -> bool {
     let Route::Resource(path) = &info.target else { return false };
     let row = app.registry.kinds().find(&path.group, &path.version, &path.resource);
@@ -128,8 +125,8 @@ fn unusable(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The answer of kube-apiserver for a kind whose only verb is `create` (VB8).
-/// `kubectl scale` asks for it. Replicas follow the workload, so a binding has no scale of its own.
+/// Returns kube-apiserver's error for a kind that only supports `create` (VB8). `kubectl scale`
+/// requests it. Replicas follow the workload, so a binding has no scale.
 fn no_scale(row: &ResourceKind) -> Status {
     let resource = row.resource;
     let instead = match row.kind.ends_with("Binding") {

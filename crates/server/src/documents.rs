@@ -44,7 +44,7 @@ impl Documents {
         zpages.status(headers, now, &paths, &read(self.discovery.version()))
     }
 
-    /// Answers a path that is neither a resource nor a probe; `None` if there is no such document.
+    /// Serves a path that is neither a resource nor a probe; `None` if there is no such document.
     pub(super) fn answer(
         &self,
         headers: &HeaderMap,
@@ -71,7 +71,7 @@ impl Documents {
             ["flagz"] => zpages.as_ref()?.flags(headers),
             ["openapi", "v2"] => swagger(openapi, headers),
             ["api", "v1", "namespaces", name] => namespace(name, headers),
-            // The aggregator asks for it without `Accept`, so the header does not matter (AG13).
+            // The aggregator requests it without `Accept`, so the header is ignored (AG13).
             ["openapi", "v3"] => Ok(revalidated(openapi.index(), headers, JSON)),
             ["openapi", "v3", ref path @ ..] => {
                 let path = path.join("/");
@@ -116,7 +116,7 @@ fn aggregated(document: &Published, headers: &HeaderMap) -> Response {
     revalidated(document, headers, AGGREGATED)
 }
 
-/// Clients ask for the binary form by its old name, and expect the new one in the answer (OA5).
+/// Clients request the binary form by its old name, and expect the new one in the response (OA5).
 fn swagger(openapi: &OpenApi, headers: &HeaderMap) -> Result<Response, Status> {
     match codec::preferred(headers, &[JSON, SWAGGER_PROTOBUF, SWAGGER_PROTOBUF_OLD]) {
         Some(JSON) => Ok(revalidated(openapi.swagger(), headers, JSON)),
@@ -132,7 +132,7 @@ fn openapi_document(document: &Published, headers: &HeaderMap) -> Result<Respons
     }
 }
 
-/// The client has an old index. This is the only redirect of an API path (AG7, OA3).
+/// Redirects a client with an old index. This is the only redirect of an API path (AG7, OA3).
 fn redirect(path: &str, document: &Published) -> Response {
     let mut response = http::Response::new(Body::empty());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -140,7 +140,8 @@ fn redirect(path: &str, document: &Published) -> Response {
     response
 }
 
-/// The hash in the URL identifies the content, so clients may cache it without revalidation (OA3).
+/// Marks the response as immutable: the hash in the URL identifies the content, so clients may
+/// cache it without revalidation (OA3).
 fn immutable_for_a_year(mut response: Response, now: Time) -> Response {
     const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
     response.headers_mut().remove(header::CACHE_CONTROL);
@@ -151,7 +152,7 @@ fn immutable_for_a_year(mut response: Response, now: Time) -> Response {
     response
 }
 
-/// A document that clients cache and revalidate (DI9).
+/// Returns a document that clients cache and revalidate (DI9).
 fn revalidated(document: &Published, headers: &HeaderMap, content_type: &'static str) -> Response {
     let etag = document.etag();
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());

@@ -1,8 +1,8 @@
-//! What a request takes before its work begins: the room for its body, the body itself, and a
-//! place.
+//! The resources that a request acquires before its work starts: memory for its body, the body
+//! itself, and a permit.
 //!
-//! *Invariant:* a place is taken for work. The body is read before it, within bounds of bytes and
-//! time, so a body that never comes keeps no place.
+//! *Invariant:* the body is read before the permit is acquired, within limits of bytes and time, so
+//! a body that never arrives holds no permit.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -17,14 +17,14 @@ use ballast_base::metrics::{self, GaugeGuard};
 use ballast_base::places::Place;
 use ballast_k8s::{Status, User};
 
-/// Bodies and stored objects up to this size take a millisecond or two. Larger ones are worked on
-/// by other threads than those that serve.
+/// Bodies and stored objects up to this size take a millisecond or two. Larger ones are processed
+/// on other threads than the serving ones.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
-/// The memory of the tree of a usual stored object, for each byte of its text.
+/// The memory of the tree of a typical stored object, per byte of its text.
 const TREE_BYTES_PER_BYTE: usize = 12;
 
-/// A request that has not entered yet, or has. The drop frees its place.
+/// A request before or after it acquires its permit, which is released on drop.
 pub struct Entrance<'a> {
     in_flight: &'a InFlight,
     origin: Origin,
@@ -37,7 +37,7 @@ pub struct Entrance<'a> {
     parts: &'a Parts,
 }
 
-/// The place, and the gauge of the requests in flight.
+/// The permit, and the gauge of the requests in flight.
 type Entered = (Place, Option<GaugeGuard>);
 
 impl<'a> Entrance<'a> {
@@ -52,7 +52,7 @@ impl<'a> Entrance<'a> {
         Entrance { in_flight, origin, user, work, body, text: OnceLock::new(), place: OnceLock::new(), parts }
     }
 
-    /// The same with a body that was read before.
+    /// Returns the entrance with a body that was read before.
     pub fn with_text(self, text: Option<Bytes>) -> Entrance<'a> {
         if let Some(text) = text {
             let _ = self.text.set(text);
@@ -60,13 +60,13 @@ impl<'a> Entrance<'a> {
         self
     }
 
-    /// Takes a place, once.
+    /// Acquires a permit, once.
     pub async fn enter(&self) -> Result<(), Status> {
         self.enter_for(self.work).await
     }
 
-    /// Reads the body, and takes a place. `stored_bytes` is the size of the object that the write
-    /// is about: a small patch of a large object is as much work as a large body.
+    /// Reads the body, and acquires a permit. `stored_bytes` is the size of the written object: a
+    /// small patch of a large object is as much work as a large body.
     pub async fn text(&self, stored_bytes: usize) -> Result<Bytes, Status> {
         let text = match self.text.get() {
             Some(text) => text.clone(),
@@ -84,12 +84,12 @@ impl<'a> Entrance<'a> {
         Ok(text)
     }
 
-    /// The body as it comes, for a request that is passed on.
+    /// Returns the unread body, for a request that is passed on.
     pub fn take_body(&self) -> Body {
         self.body.lock().expect("no panic while it is held").take().unwrap_or_default()
     }
 
-    /// The watch has begun: from now on its connection may make room.
+    /// Records that the watch has started: from now on its connection may be evicted.
     pub fn watches(&self) -> Result<(), Status> {
         connections::watches(self.parts, self.user)
     }
@@ -110,8 +110,8 @@ impl<'a> Entrance<'a> {
     }
 }
 
-/// Reads a body once there is room for it. The bytes hold the room until their last clone is
-/// dropped.
+/// Reads a body after reserving memory for it. The reservation lasts until the last clone of the
+/// bytes is dropped.
 pub async fn read(in_flight: &InFlight, origin: Origin, user: &User, body: Body) -> Result<Bytes, Status> {
     let size = http_body::Body::size_hint(&body);
     if size.exact() == Some(0) {

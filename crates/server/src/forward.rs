@@ -1,16 +1,16 @@
-//! Forwards writes to the replica that leads, and recognizes writes that another replica forwarded.
+//! Forwards writes to the leader, and recognizes writes that another replica forwarded.
 //!
 //! ```text
 //! client ──► follower: authenticate, authorize, audit ──TLS, user in headers──► leader: admit,
-//!        ◄── the whole answer ◄──────────────────────────────────────────────── commit
+//!        ◄── the whole response ◄────────────────────────────────────────────── commit
 //! ```
 //!
-//! The user travels in headers, as from a front proxy, over TLS with the deployment's own
-//! certificates on both sides (`Peers`).
+//! The user is sent in headers, as by a front proxy, over TLS with the deployment's certificates on
+//! both sides (`Peers`).
 //!
-//! *Invariants.* A write is forwarded once: a replica that receives a forwarded write and does not
-//! lead refuses it. A write that may have reached a leader is not sent again. A request with the
-//! header `FORWARDED` and without a certificate of the deployment is unauthenticated.
+//! *Invariants.* A write is forwarded once: a replica that receives a forwarded write and is not
+//! the leader rejects it. A write that may have reached a leader is not sent again. A request with
+//! the header `FORWARDED` and without a certificate of the deployment is unauthenticated.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -50,26 +50,26 @@ const USER: HeaderName = HeaderName::from_static("x-remote-user");
 const UID: HeaderName = HeaderName::from_static("x-remote-uid");
 const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
-/// The answer of a replica that gets a forwarded write and does not lead.
+/// The status code of a replica that receives a forwarded write and is not the leader.
 const MISDIRECTED: u16 = 421;
 
-/// How long a connection to the leader may take.
+/// The timeout for connecting to the leader.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
-/// Idle connections that are kept.
+/// The limit of idle connections in the pool.
 const IDLE_CONNECTIONS_MAX: usize = 32;
 const IDLE_MAX: Duration = Duration::from_secs(30);
 /// The pause before the leader is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// How long a former leader may still answer once another replica leads. A former leader that lives
-/// answers at once; one that is stopped or cut off never does.
+/// The time that a former leader may take to respond once another replica leads. A running former
+/// leader responds at once; a stopped or partitioned one never does.
 const FORMER_LEADER_MAX: Duration = Duration::from_secs(1);
-/// The part of a request's time that is left for the answer that no replica leads.
+/// The part of a request's deadline that is reserved for the response that no replica leads.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
 
 /// The leader, as far as this process knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KnownLeader {
-    /// This process, at least until then.
+    /// This process, at least until `until`.
     Local {
         until: Instant,
     },
@@ -93,7 +93,7 @@ pub struct Replicas {
     peers: ArcSwapOption<Peers>,
     clock: Arc<dyn Clock>,
     shutdown: Shutdown,
-    /// The address of the leader that could not be reached last, so that it is logged once.
+    /// The address of the last unreachable leader, so that it is logged once.
     unreached: Mutex<Option<String>>,
     is_cut_off: Box<dyn Fn() -> bool + Send + Sync>,
 }
@@ -103,7 +103,7 @@ struct Peers {
     authenticator: Authenticator,
 }
 
-/// Where a write was handled.
+/// The replica that handled a write.
 pub(super) enum ForwardOutcome {
     /// This replica leads: the caller handles the write.
     Local,
@@ -111,7 +111,8 @@ pub(super) enum ForwardOutcome {
 }
 
 impl Replicas {
-    /// `is_cut_off` says whether this replica has lost the database.
+    /// Creates the set of replicas. `is_cut_off` returns whether this replica has lost the
+    /// database.
     pub fn new(
         lead: watch::Receiver<KnownLeader>,
         clock: Arc<dyn Clock>,
@@ -122,7 +123,7 @@ impl Replicas {
         Replicas { lead, peers: ArcSwapOption::empty(), clock, shutdown, unreached: Mutex::default(), is_cut_off }
     }
 
-    /// Trusts replicas with certificates of this CA. Connections to them use the certificate of
+    /// Trusts replicas with certificates of `ca`. Connections to them use the certificate of
     /// `client`.
     pub fn trust(&self, ca: ballast_auth::ClientCa, client: rustls::ClientConfig) {
         let mut connector = HttpConnector::new();
@@ -153,7 +154,8 @@ impl Replicas {
         self.peers.store(Some(Arc::new(Peers { client, authenticator })));
     }
 
-    /// The user of a write that another replica has forwarded; `None` for a request of a client.
+    /// Returns the user of a write that another replica has forwarded; `None` for a request of a
+    /// client.
     pub(super) async fn user(&self, parts: &Parts) -> Option<Result<Arc<User>, Status>> {
         if !parts.headers.contains_key(FORWARDED) {
             return None;
@@ -174,7 +176,7 @@ impl Replicas {
         })
     }
 
-    /// Forwards a write to the leader. Waits for a leader until `deadline`.
+    /// Forwards a write to the leader, waiting for a leader until `deadline`.
     pub(super) async fn forward(
         &self,
         parts: &Parts,
@@ -212,7 +214,7 @@ impl Replicas {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(end) => break,
-                // The last replica that ends would wait for a leader in vain.
+                // The last replica to shut down would wait for a leader in vain.
                 () = self.shutdown.closing() => break,
                 changed = lead.changed() => if changed.is_err() { break },
                 () = tokio::time::sleep(RETRY_PAUSE) => {}
@@ -228,7 +230,7 @@ impl Replicas {
         Err(Status::unavailable(why).with(details).already_logged())
     }
 
-    /// Whether it changed that the leader at `address` can be reached.
+    /// Returns whether the reachability of the leader at `address` has changed.
     fn is_change(&self, address: &str, is_reached: bool) -> bool {
         let mut unreached = self.unreached.lock().expect("no panic while it is held");
         let was_reached = unreached.as_deref() != Some(address);
@@ -236,7 +238,8 @@ impl Replicas {
         was_reached != is_reached
     }
 
-    /// `None` if the replica at `address` does not lead or cannot be reached: nothing was done.
+    /// Sends the request. `None` if the replica at `address` does not lead or cannot be reached: in
+    /// both cases nothing was written.
     async fn send(&self, address: &str, request: Request<Full<Bytes>>) -> Result<Option<Response>, Status> {
         let Some(peers) = self.peers.load_full() else { return Ok(None) };
         match peers.client.request(request).await {
@@ -259,8 +262,8 @@ impl Replicas {
     }
 }
 
-/// The answer of the leader, once all of it has arrived. If it breaks off, the client gets the 503
-/// of `in_doubt`, and never a part of an answer that looks complete.
+/// Returns the leader's response once it is complete. If it breaks off, the client gets the 503 of
+/// `in_doubt`, and never a truncated response that looks complete.
 async fn whole<B>(address: &str, answer: http::Response<B>) -> Result<Response, Status>
 where
     B: http_body::Body<Error: std::error::Error + 'static>,
@@ -277,7 +280,7 @@ fn lost(address: &str, error: &(dyn std::error::Error + 'static)) -> Status {
     in_doubt()
 }
 
-/// Returns when a replica other than the one at `address` has led for `FORMER_LEADER_MAX`.
+/// Resolves when a replica other than the one at `address` has led for `FORMER_LEADER_MAX`.
 async fn superseded(mut lead: watch::Receiver<KnownLeader>, address: &str) {
     let is_other = |now: &KnownLeader| match now {
         KnownLeader::Remote { address: now } => now != address,
@@ -285,7 +288,7 @@ async fn superseded(mut lead: watch::Receiver<KnownLeader>, address: &str) {
         KnownLeader::Unknown => false,
     };
     if lead.wait_for(is_other).await.is_err() {
-        // The election has ended, and with it this server.
+        // The election has ended, and the server is shutting down.
         return std::future::pending().await;
     }
     tokio::time::sleep(FORMER_LEADER_MAX).await;
@@ -314,7 +317,7 @@ fn request(
         headers.remove(name);
     }
     let stays_here = |name: &HeaderName| {
-        // What the browser says about its page was checked here.
+        // Browser headers about the page were checked here.
         *name == header::AUTHORIZATION
             || *name == header::ORIGIN
             || ["x-remote-", "impersonate-", "sec-fetch-"].iter().any(|it| name.as_str().starts_with(it))
@@ -323,7 +326,7 @@ fn request(
     for name in left {
         headers.remove(name);
     }
-    // The audit log of the leader names the client first, and then this replica.
+    // The audit log of the leader lists the client first, and then this replica.
     if let Some(peer) = parts.extensions.get::<Arc<Peer>>()
         && let Ok(client) = HeaderValue::from_str(&peer.address.ip().to_string())
     {
@@ -379,7 +382,7 @@ mod tests {
         let (tell, lead) = watch::channel(there("a:1"));
         let mut over = std::pin::pin!(superseded(lead, "a:1"));
         let began = Instant::now();
-        // A lease that has run out, and the same leader again.
+        // An expired lease, and the same leader again.
         for told in [KnownLeader::Unknown, there("a:1"), KnownLeader::Unknown] {
             tell.send_replace(told);
             assert!(tokio::time::timeout(Duration::from_secs(10), &mut over).await.is_err());

@@ -25,7 +25,7 @@ const FRAME_BYTES: usize = 48 * 1024;
 /// The capacity of a chunk. Only a large last item makes it grow.
 pub(super) const PIECE_BYTES_MAX: usize = 64 * 1024;
 
-/// The length of a body in bytes, as far as it is known.
+/// The length of a body in bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Size {
     /// Becomes the Content-Length.
@@ -33,7 +33,7 @@ pub enum Size {
     About(usize),
 }
 
-/// Gives the response this body.
+/// Sets the body of the response.
 pub fn send(
     response: &mut http::Response<Body>,
     frames: impl Iterator<Item = Bytes> + Send + 'static,
@@ -54,7 +54,7 @@ pub fn send(
     *response.body_mut() = Body::new(Frames { frames: Box::new(frames), left });
 }
 
-/// The objects between `head` and `tail`, with commas, as chunks of `FRAME_BYTES` and more.
+/// Returns the objects between `head` and `tail`, with commas, as chunks of `FRAME_BYTES` and more.
 pub fn joined(
     head: Bytes,
     items: Vec<Arc<Object>>,

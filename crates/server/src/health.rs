@@ -23,7 +23,7 @@ pub enum Counts {
 pub struct Check {
     pub name: &'static str,
     pub counts: Counts,
-    /// Returns the fault, for the log. The answer only names the check that failed.
+    /// Returns the fault, for the log. The response only names the check that failed.
     pub probe: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// Whether the last call failed, so that the log has one line for each change.
     is_failing: Arc<AtomicBool>,

@@ -1,5 +1,4 @@
-//! Hop-by-hop headers: those that belong to one connection, and are not forwarded (RFC 9110,
-//! 7.6.1).
+//! Hop-by-hop headers, which belong to one connection and are not forwarded (RFC 9110, 7.6.1).
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
@@ -16,7 +15,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Removes these headers, and those that `Connection` names.
+/// Removes these headers, and the headers that `Connection` names.
 pub fn remove(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -30,7 +29,7 @@ pub fn remove(headers: &mut HeaderMap) {
     }
 }
 
-/// The protocol that a request asks to switch to, or that an answer has switched to.
+/// Returns the protocol in the upgrade header of a request or response.
 pub fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let asks = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let asks = asks.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("upgrade"));

@@ -1,8 +1,8 @@
-//! Bounds the requests that run at the same time, and the bytes of bodies (LI4, LI12).
+//! Limits concurrent requests and the bytes of their bodies (LI4, LI12).
 //!
-//! Each kind of request has its own places, which users share fairly (`base::places`). Members of
-//! `system:masters`, and writes that other replicas have forwarded, have places of their own, so
-//! that no load of others keeps an administrator or a replica out.
+//! Each kind of request has separate permits, which users share fairly (`base::places`). Members of
+//! `system:masters`, and writes that other replicas have forwarded, have separate permits, so that
+//! no load keeps an administrator or a replica out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,46 +12,47 @@ use ballast_k8s::{Status, User};
 
 use super::body::BODY_BYTES_MAX;
 
-/// How long a request waits for a place: a quarter of the longest deadline, as in kube-apiserver.
+/// The time that a request waits for a permit: a quarter of the longest deadline, as in
+/// kube-apiserver.
 const WAIT_MAX: Duration = Duration::from_secs(15);
-/// How long those wait that others must not keep out: until their deadline.
+/// The waiting time of privileged requests: until their deadline.
 const PRIVILEGED_WAIT_MAX: Duration = Duration::from_secs(60);
-/// Requests that wait. Each holds its head, and what its body holds is bounded by `BODIES_BYTES`.
+/// The limit of waiting requests. Each holds its head; the memory of bodies is limited by
+/// `BODIES_BYTES`.
 const WAITING_MAX: usize = 2_000;
-/// The memory of the trees of large writes that run at the same time, in units. Each write takes a
-/// thread of its own for a while, so the least that it counts for bounds their number to four.
-/// Masters have half of it.
+/// The memory of the trees of concurrent large writes, in units. Each write occupies a dedicated
+/// thread for a while, so the minimum per write limits their number to four. Masters have half of
+/// it.
 const LARGE_UNITS: usize = 8;
 const LARGE_UNITS_MIN: usize = 2;
 const LARGE_UNIT_BYTES: usize = 16 * 1024 * 1024;
-/// All bodies that are read, wait or are worked on, in bytes. A quarter of it is five of the
-/// largest.
+/// The bytes of all bodies that are read, waiting or being processed. A quarter of it holds five
+/// bodies of the largest size.
 const BODIES_BYTES: usize = 64 * 1024 * 1024;
-/// The least that a body counts for, because each costs a task and its head.
+/// The minimum that a body counts for, because each costs a task and its head.
 const BODY_BYTES_MIN: usize = 4 * 1024;
 const _: () = assert!(BODIES_BYTES / 4 >= BODY_BYTES_MAX);
 
-/// The work of a request, as far as its places depend on it.
+/// The kind of work of a request, which determines its permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Read,
     /// The first events of a watch.
     Watch,
     Write,
-    /// A write whose body or stored object is large, with the estimated memory of its tree in
-    /// bytes.
+    /// A write with a large body or stored object, and the estimated memory of its tree in bytes.
     LargeWrite(usize),
     /// A POST that changes nothing: a review.
     Ask,
 }
 
-/// For whom a request is.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     User,
     /// A member of `system:masters`.
     Master,
-    /// Another replica, which has given the user a place already.
+    /// Another replica, which has already issued a permit to the user.
     Replica,
 }
 
@@ -61,7 +62,7 @@ impl Origin {
     }
 }
 
-/// The places of all requests.
+/// The permits of all requests.
 pub struct InFlight {
     users: PlacesOf,
     masters: PlacesOf,
@@ -77,7 +78,7 @@ struct PlacesOf {
     bodies: Arc<Places>,
 }
 
-/// The classes of the places of one origin, as metrics name them.
+/// The names of permit classes of one origin, as used in metrics.
 struct Classes {
     read: &'static str,
     watch: &'static str,
@@ -119,7 +120,7 @@ impl PlacesOf {
         }
     }
 
-    /// One user may take all of them.
+    /// Creates permits of which one user may take all.
     fn of_masters(reads: usize, writes: usize) -> PlacesOf {
         let whole = |class, units| {
             let bounds = Bounds::in_quarters(class, units, WAITING_MAX, PRIVILEGED_WAIT_MAX);
@@ -147,7 +148,7 @@ impl PlacesOf {
 }
 
 impl InFlight {
-    /// Places for so many requests that read, and so many that write.
+    /// Creates permits for `read_only` concurrent reads and `mutating` concurrent writes.
     pub fn new(read_only: usize, mutating: usize) -> InFlight {
         InFlight {
             users: PlacesOf::shared(&USERS, read_only, mutating, WAIT_MAX),
@@ -156,7 +157,8 @@ impl InFlight {
         }
     }
 
-    /// A place for this work, at once or after a wait. A 429 if too many wait, or for too long.
+    /// Acquires a permit for this work, waiting if necessary. A 429 if too many requests wait, or
+    /// for too long.
     pub(super) async fn enter(&self, origin: Origin, work: Work, user: &User) -> Result<Place, Status> {
         let units = match work {
             Work::LargeWrite(bytes) => bytes.div_ceil(LARGE_UNIT_BYTES).max(LARGE_UNITS_MIN),
@@ -165,13 +167,13 @@ impl InFlight {
         Ok(self.of(origin).of(work).enter(&user.name, units).await?)
     }
 
-    /// Room for a body of so many bytes, or of unknown size.
+    /// Reserves memory for a body of `bytes`, or of unknown size.
     pub(super) async fn enter_body(&self, origin: Origin, user: &User, bytes: Option<u64>) -> Result<Place, Status> {
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BODY_BYTES_MAX);
         Ok(self.of(origin).bodies.enter(&user.name, bytes.max(BODY_BYTES_MIN)).await?)
     }
 
-    /// Gives back the part of a body's room that it did not need.
+    /// Releases the part of a body's reserved memory that was not needed.
     pub(super) fn shrink_body(place: &mut Place, bytes: usize) {
         place.shrink(bytes.max(BODY_BYTES_MIN));
     }
@@ -208,7 +210,7 @@ mod tests {
         assert!(enter(Origin::Replica, &a).now_or_never().unwrap().is_ok());
         drop(first);
         let third = waiting.now_or_never().unwrap().unwrap();
-        // What is full for longer than a request waits is a 429 that says when to come again.
+        // If the queue stays full, the response is a 429 with a retry time.
         let status = enter(Origin::User, &c).await.unwrap_err();
         drop((second, third));
         assert_eq!(status.code, 429);

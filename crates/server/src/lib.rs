@@ -1,12 +1,12 @@
-//! The HTTP server. It turns requests into calls of the registry, and objects into answers. It
-//! names no kind and stores nothing.
+//! The HTTP server: it maps requests to calls of the registry, and objects to responses. It has no
+//! knowledge of individual kinds and stores nothing.
 //!
 //! ```text
 //!  TCP ─► listen ─► tls ─► hyper (HTTP/1.1, HTTP/2)        bounds: connections, handshake, idle
 //!                             │ request
 //!                             ▼
 //!                          pipeline                        18 layers: authentication, audit,
-//!                             │                            authorization, places, …
+//!                             │                            authorization, concurrency limits, …
 //!              follower ──────┼─────► forward ─► the leader
 //!                             ▼
 //!                          dispatch ─► health, documents, measure, page, proxy
@@ -18,18 +18,19 @@
 //!    codec, representation, watch_stream ─► frames ─► send_buffers ─► client
 //! ```
 //!
-//! *Promises.* Every bound has a name: connections, headers, bodies, requests in flight, and the
-//! memory of answers that are not read. A client that exceeds one gets an answer that it can read,
-//! and costs other clients nothing. A client that reads is never cut off. A body is read only after
-//! the request is authorized, except where the audit policy records it. Every error is a `Status`,
-//! and of a fault the client sees only an audit id.
+//! *Guarantees.* Every resource is bounded by a named limit: connections, headers, bodies, requests
+//! in flight, and the memory of unread responses. A client that exceeds a limit gets a complete
+//! response and does not affect other clients. A client that reads its response is never cut off. A
+//! body is read only after the request is authorized, except where the audit policy records it.
+//! Every error is a `Status`; for an internal error, the client sees only an audit id.
 //!
-//! *Why it is so.* One handler answers every path, because paths and methods follow from the rows
-//! of the kinds (`request_info`, `dispatch`), not from a router. Lists and watches are written
-//! while they are sent, from stored bytes, so a large list is never in memory as one text. Where
-//! several replicas share a log, each of them answers reads, and forwards writes to the leader.
+//! *Rationale.* One handler serves every path, because paths and methods are derived from the rows
+//! of the kinds (`request_info`, `dispatch`) and not from a router. Lists and watches are
+//! serialized while they are sent, from stored bytes, so a large list is never in memory as one
+//! text. If several replicas share a log, each of them serves reads and forwards writes to the
+//! leader.
 //!
-//! `run` serves connections. `router` answers requests, also without a connection.
+//! `run` serves connections. `router` serves requests, also without a connection.
 //!
 //! # Modules
 //!
@@ -37,27 +38,27 @@
 //!
 //! Connections and messages:
 //! - `hop_by_hop`: headers that belong to one connection
-//! - `shutdown`: how a server stops
+//! - `shutdown`: stops a server gracefully
 //! - `peer`: the other end of a connection
-//! - `tls`: the certificates of the server, which can change while it runs
+//! - `tls`: the certificates of the server, which are reloaded while it runs
 //! - `codec`: content negotiation
 //! - `content_type`: the media type of a body
-//! - `frames`: bodies that are made while they are sent
-//! - `respond`: answers from statuses, documents and objects
-//! - `request_info`: what a request asks for, from its method, path and query
-//! - `body`: reads a request body within its bound
-//! - `connections`: bounds the number of connections
-//! - `in_flight`: bounds the requests that run at the same time, and the bytes of bodies
-//! - `entrance`: reads the body of a request, and takes its place
-//! - `body_drain`: reads the rest of a body that was refused
+//! - `frames`: bodies that are produced while they are sent
+//! - `respond`: responses from statuses, documents and objects
+//! - `request_info`: the verb, resource and options of a request, from its method, path and query
+//! - `body`: reads a request body up to its limit
+//! - `connections`: limits the number of connections
+//! - `in_flight`: limits concurrent requests and the bytes of their bodies
+//! - `entrance`: reads the body of a request and acquires its permit
+//! - `body_drain`: reads the rest of a body that was rejected
 //!
-//! Answers without a kind:
-//! - `other_site`: which requests a browser sends for a page of another site
-//! - `cors`: which pages of other sites may read answers
+//! Endpoints without a kind:
+//! - `other_site`: detects requests that a browser sends for a page of another site
+//! - `cors`: the origins whose pages may read responses
 //! - `pretty`: indents JSON for people
-//! - `ui`: the files of the page
-//! - `surroundings`: what the page is told of the place that serves it
-//! - `page`: serves the page below `/ui/`
+//! - `ui`: the files of the web UI
+//! - `surroundings`: the settings of the server that the web UI displays
+//! - `page`: serves the web UI below `/ui/`
 //! - `health`: probes
 //! - `zpages`: `/statusz` and `/flagz`
 //! - `documents`: discovery and OpenAPI
@@ -67,10 +68,10 @@
 //! - `proxy`: the subresource `/proxy`
 //!
 //! Listening:
-//! - `coalescing_stream`: collects the writes of an HTTP/2 connection
-//! - `lingering_close`: closes a connection so that the peer can read the last answer
-//! - `send_buffers`: bounds the memory of answers that are not read
-//! - `rejected_head`: gives a Status to the answers that hyper makes by itself
+//! - `coalescing_stream`: coalesces the writes of an HTTP/2 connection
+//! - `lingering_close`: closes a connection so that the peer can read the last response
+//! - `send_buffers`: limits the memory of unread responses
+//! - `rejected_head`: replaces the responses that hyper sends by itself with a Status
 //! - `listen`: accepts and serves connections
 //!
 //! Kinds:
@@ -78,14 +79,14 @@
 //! - `watch_stream`: a watch as a body
 //! - `web_socket`: a watch as messages of a WebSocket
 //! - `write`: decodes and admits the body of a write
-//! - `app`: everything that is needed to answer requests
+//! - `app`: the state that handlers need
 //! - `verbs`: the verbs of a kind
-//! - `dispatch`: finds what answers a request
+//! - `dispatch`: selects the handler of a request
 //!
 //! Layers:
-//! - `request_state`: what the layers learn about a request
+//! - `request_state`: results that the layers record about a request
 //! - `deadline`: the deadline of a request
-//! - `request_context`: a request on its way through the layers
+//! - `request_context`: the data of a request that the layers share
 //! - `access`: authentication, impersonation, authorization
 //! - `pipeline`: the list of all layers
 
@@ -154,7 +155,7 @@ pub use surroundings::{Surroundings, Through};
 pub use tls::{PEER_NAME, Tls, TlsError, signature_algorithms};
 pub use zpages::ZPages;
 
-/// Answers every path with one handler: `request_info` reads the path, so no router has to.
+/// Returns a router with one handler for every path; `request_info` parses the path.
 pub fn router(app: App) -> axum::Router {
     axum::Router::new().fallback(pipeline::serve).with_state(Arc::new(app))
 }

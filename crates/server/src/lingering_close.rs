@@ -1,4 +1,4 @@
-//! Lingering close: closes a connection so that the peer can read the last answer.
+//! Lingering close: closes a connection so that the peer can read the last response.
 //!
 //! The kernel resets a socket that is closed while it has unread bytes, and the peer loses what it
 //! has not read yet. A client that is still sending a head or body that is too long would find a

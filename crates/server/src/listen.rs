@@ -1,6 +1,5 @@
-//! Accepts connections up to a bound (`connections`), and serves HTTP/1.1 or HTTP/2 on them, which
-//! the client chooses by ALPN. TLS handshakes have a deadline, and a shutdown drains all
-//! connections (SH1).
+//! Accepts connections up to a limit (`connections`), and serves HTTP/1.1 or HTTP/2 on them, as
+//! negotiated by ALPN. TLS handshakes have a timeout, and a shutdown drains all connections (SH1).
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -36,38 +35,39 @@ use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 
-/// Streams of a connection. The watches of a client share one, and agents have hundreds (WA28).
+/// Streams per connection. The watches of a client share one connection, and agents have hundreds
+/// (WA28).
 const STREAMS_MAX: u32 = 1000;
-/// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `pipeline`
-/// counts. Differs from Kubernetes (D72): the URI alone may have 65,534 bytes, because the `http`
-/// crate has no longer ones. A front proxy sends one header for each group of a user, and some
-/// users have thousands.
+/// The limit of the header list, the same as upstream's (LI5). Over HTTP/1.1, slightly more is read
+/// before `pipeline` counts. Differs from Kubernetes (D72): the URI alone may have 65,534 bytes,
+/// because the `http` crate supports no longer ones. A front proxy sends one header for each group
+/// of a user, and some users have thousands.
 pub const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
-/// What is read over HTTP/2. h2 refuses longer lists by itself, with 431 and without a body. The
-/// lists up to this length get a Status from `pipeline`.
+/// The limit of the header list that h2 reads. h2 rejects longer lists itself, with 431 and without
+/// a body. Lists up to this length are rejected by `pipeline` with a Status.
 const READ_HEADER_LIST_BYTES_MAX: u32 = 2 * HEADER_LIST_BYTES_MAX;
 const HEADERS_MAX: usize = 8192;
-/// Streams that a front proxy has reset before the server accepted them. A kube-apiserver forwards
-/// the requests of all users over one connection, so the resets of one user must not end it. A
-/// pause of half a second must not either.
+/// The limit of streams that a front proxy resets before the server accepts them. A kube-apiserver
+/// forwards the requests of all users over one connection, so neither the resets of one user nor a
+/// pause of half a second may end it.
 pub(crate) const PROXY_RESETS_MAX: usize = 20 * STREAMS_MAX as usize;
-/// The same for a client whose certificate is good: all that it may have sent at once. Strangers
-/// get the library's bound, which is 20.
+/// The same limit for a client with a valid certificate: all streams that it may have sent at once.
+/// Unauthenticated peers get the library's limit of 20.
 pub(crate) const USER_RESETS_MAX: usize = STREAMS_MAX as usize;
 const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
     Connection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
-/// Bytes that a client may send ahead, for one request and for all requests of a connection.
+/// Bytes that a client may send ahead, per request and per connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// Bytes that h2 may queue per request. `send_buffers` keeps it below that.
+/// Bytes that h2 may queue per request. `send_buffers` keeps the queue below this.
 const SEND_BUFFER_BYTES: usize = send_buffers::STREAM_BYTES_MAX;
-/// HTTP/2 connections are checked this often. A peer that does not answer in time is gone.
+/// The interval of HTTP/2 keep-alive pings. A peer that does not respond in time is disconnected.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long requests in flight may take to end once the server shuts down. With what ends after
-/// them, the process is gone within 20 seconds.
+/// The time that requests in flight may take to end after the shutdown has started. Including the
+/// cleanup after them, the process exits within 20 seconds.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
-/// How long a connection without requests stays open after the server has announced its end.
+/// The time that a connection without requests stays open after GOAWAY.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// The pause after a failed accept, which would fail again at once without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -76,17 +76,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct ServeOptions {
     pub limits: ConnectionLimits,
     pub shutdown: Shutdown,
-    /// How long requests are still accepted after `Shutdown::begin`, so that load balancers notice.
+    /// The time for which requests are still accepted after `Shutdown::begin`, so that load
+    /// balancers notice.
     pub delay: Duration,
     pub resets_max: ResetsMax,
     pub clock: Arc<dyn Clock>,
 }
 
-/// How many requests the peer with this certificate may cancel before they are accepted. `None` is
-/// a stranger.
+/// Returns how many requests the peer with this certificate may cancel before they are accepted.
+/// `None` for an unauthenticated peer.
 pub type ResetsMax = Arc<dyn Fn(&Certificate) -> Option<usize> + Send + Sync>;
 
-/// Serves until the shutdown begins. Returns when the last request has ended, or after `DRAIN_MAX`.
+/// Serves until the shutdown starts. Returns when the last request has ended, or after `DRAIN_MAX`.
 pub async fn run(listener: TcpListener, tls: Tls, router: Router, options: ServeOptions) {
     let ServeOptions { limits, shutdown, delay, resets_max, clock } = options;
     let tasks = TaskTracker::new();
@@ -155,7 +156,8 @@ struct ConnectionServer {
 
 impl ConnectionServer {
     async fn serve(&self, stream: TcpStream, address: SocketAddr, state: &Arc<ConnectionState>) {
-        // A small write, such as a watch event, must not wait for the acknowledgement of the last.
+        // A small write, such as a watch event, must not wait for the acknowledgement of the
+        // previous one.
         let _ = stream.set_nodelay(true);
         let served = async {
             if let Some(stream) = self.tls_handshake(stream, address).await {
@@ -172,7 +174,8 @@ impl ConnectionServer {
                     returned => returned.ok(),
                 };
                 if let Some(stream) = returned {
-                    // Apart, because few connections need its buffer, and all would have it.
+                    // Boxed, because few connections need its buffer, and all futures would contain
+                    // it.
                     Box::pin(lingering_close::close(stream, &unsent)).await;
                 }
             }
@@ -204,8 +207,8 @@ impl ConnectionServer {
         None
     }
 
-    /// Serves the connection until its end. Returns the bytes that are still to be sent: the answer
-    /// to a head that could not be read.
+    /// Serves the connection until its end. Returns the bytes that are still to be sent: the
+    /// response to a request head that could not be parsed.
     async fn answer(
         &self,
         stream: ReturnedStream<TlsStream<TcpStream>>,
@@ -249,7 +252,7 @@ impl ConnectionServer {
                 () = self.closing.cancelled() => break None,
                 () = peer.leave.cancelled() => break None,
                 () = state.idle_for(self.limits.idle_max) => break Some(Reason::Idle),
-                // Its requests, and its watches, go on to their end.
+                // Its requests and watches continue to their end.
                 () = moves_on.cancelled(), if !is_asked => connection.as_mut().graceful_shutdown(),
             }
         };
@@ -257,7 +260,7 @@ impl ConnectionServer {
             metrics::connection_closed(reason.as_str());
         }
         connection.as_mut().graceful_shutdown();
-        // A peer without requests, or one that does not read, is waited for no longer.
+        // Does not wait longer for a peer without requests, or one that does not read.
         let idle = async {
             tokio::time::sleep(GOODBYE_MAX).await;
             state.idle_for(GOODBYE_MAX).await;
@@ -270,7 +273,7 @@ impl ConnectionServer {
         rejection.answer(is_refused)
     }
 
-    /// Counts the end of a connection. Returns whether hyper refused a head.
+    /// Counts the end of a connection. Returns whether hyper rejected a request head.
     fn ended(
         &self,
         address: SocketAddr,
@@ -282,7 +285,7 @@ impl ConnectionServer {
         tracing::debug!(%address, why, "the connection broke off");
         let Some(error) = error.downcast_ref::<hyper::Error>() else { return false };
         if error.is_timeout() && !state.is_in_use() {
-            // hyper waits for the next head over HTTP/1.1 as long as for the rest of one.
+            // hyper applies the same timeout to the next HTTP/1.1 head as to the rest of one.
             metrics::connection_closed(Reason::Idle.as_str());
         } else if error.is_timeout() {
             self.connections.closed(Reason::Timeout, &why);
@@ -293,7 +296,7 @@ impl ConnectionServer {
     }
 }
 
-/// Whether the peer closed the connection, which is no fault.
+/// Returns whether the peer closed the connection, which is not an error of the protocol.
 fn is_broken(error: &hyper::Error) -> bool {
     let is_io = causes(error).any(|cause| cause.is::<std::io::Error>());
     is_io
@@ -311,16 +314,16 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     })
 }
 
-/// Whether the client begins with the method of a request in place of a TLS record.
+/// Returns whether the client starts with an HTTP method instead of a TLS record.
 async fn is_plain_http(stream: &TcpStream) -> bool {
     let mut first = [0];
     matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase()
 }
 
-/// Tells the client what is wrong, as kube-apiserver does. Returns the error for the log.
+/// Sends a plain HTTP error, as kube-apiserver does. Returns the error for the log.
 async fn answer_plain_http(mut stream: TcpStream) -> std::io::Error {
     let mut head = [0; 4096];
-    // Bytes that are not read would reset the connection, and the client would lose the answer.
+    // Unread bytes would reset the connection, and the client would lose the response.
     let _ = stream.read(&mut head).await;
     let _ = stream.write_all(PLAIN_HTTP_ANSWER).await;
     let _ = stream.shutdown().await;

@@ -11,7 +11,7 @@ use ballast_base::metrics;
 use ballast_registry::Registry;
 use ballast_resource::{Kinds, Lifetime};
 
-/// The labels of a request.
+/// Returns the labels of a request.
 pub fn request<'a>(kinds: &'a Kinds, info: &RequestInfo<'_>, headers: &HeaderMap) -> metrics::Request<'a> {
     let dry_run = info.query.first("dryRun").is_some_and(|value| value == "All");
     let Route::Resource(path) = &info.target else {
@@ -25,7 +25,7 @@ pub fn request<'a>(kinds: &'a Kinds, info: &RequestInfo<'_>, headers: &HeaderMap
         Verb::Update => "PUT",
         Verb::Patch if is_apply(headers) => "APPLY",
         Verb::Patch => "PATCH",
-        // kube-apiserver has no DELETECOLLECTION here either: the scope tells them apart (ME4).
+        // As in kube-apiserver, there is no DELETECOLLECTION: the scope distinguishes them (ME4).
         Verb::Delete | Verb::DeleteCollection => "DELETE",
         Verb::Unknown => "OTHER",
     };
@@ -64,7 +64,7 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-/// All metrics, including those that are read from the state (ME1).
+/// Returns all metrics, including gauges that are read from the state (ME1).
 pub fn answer(registry: &Registry) -> Response {
     let view = registry.cache().view();
     let lag = registry.cache().lag();

@@ -1,12 +1,12 @@
-//! Recognizes requests that a browser sends for a page of another site (WH1). Pure.
+//! Detects requests that a browser sends for a page of another site (WH1). Pure functions.
 //!
-//! A browser adds its user's client certificate or cookie to requests of any page. So a page of
-//! another site could act as the user. It can send a POST without a Content-Type, which asks for no
-//! permission (preflight), and it can open WebSockets. The browser says where a request comes from:
-//! `Sec-Fetch-Site`, and in older browsers `Origin` alone. Pages cannot write these headers.
+//! A browser adds its user's client certificate or cookie to requests of any page, so a page of
+//! another site could act as the user. Such a page can send a POST without a Content-Type, which
+//! needs no preflight, and it can open WebSockets. The browser reports the origin of a request in
+//! `Sec-Fetch-Site`, and older browsers only in `Origin`. Pages cannot set these headers.
 //!
-//! Other clients send neither, and pass. Requests with a credential that no browser adds by itself
-//! pass, too (`Authenticator::is_added_by_browser`).
+//! Other clients send neither, and pass. Requests with a credential that browsers do not add
+//! automatically pass, too (`Authenticator::is_added_by_browser`).
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
@@ -14,8 +14,8 @@ use http::{HeaderMap, HeaderValue, Method};
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Whether a browser sends the request for a page of another site. `is_own` says whether an origin
-/// is the own one. It is asked only if the browser does not say so itself.
+/// Returns whether a browser sends the request for a page of another site. `is_own` checks an
+/// origin; it is called only if the browser does not send `Sec-Fetch-Site`.
 pub fn sends(headers: &HeaderMap, is_own: impl Fn(&str) -> bool) -> bool {
     if headers.contains_key(FETCH_SITE) {
         return headers.get_all(FETCH_SITE).iter().any(|site| site != "same-origin" && site != "none");
@@ -24,13 +24,13 @@ pub fn sends(headers: &HeaderMap, is_own: impl Fn(&str) -> bool) -> bool {
     headers.get_all(header::ORIGIN).iter().any(is_foreign)
 }
 
-/// Whether a browser opens the address in a window, by a link or by a redirection. The page that
-/// has the link does not see the answer.
+/// Returns whether a browser opens the address in a window, by a link or a redirect. The page with
+/// the link does not see the response.
 pub fn is_navigation(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::GET && headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate")
 }
 
-/// Whether an origin is `https://` or `http://` with this host and port.
+/// Returns whether an origin is `https://` or `http://` with this host and port.
 pub fn is_at(origin: &str, host: &str) -> bool {
     ["https://", "http://"]
         .into_iter()

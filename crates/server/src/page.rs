@@ -17,8 +17,8 @@ pub use super::surroundings::{Surroundings, Through};
 
 /// The path of the page, with the slash that its relative addresses need.
 pub const ROOT: &str = "/ui/";
-/// Browsers ask for this beside every answer that is no page, such as JSON. A 401 would end their
-/// connection (AN11), and with it a request that the user's next click has just begun.
+/// Browsers request this for every response that is not a page, such as JSON. A 401 would end their
+/// connection (AN11), and with it a request that the user's next click has just started.
 const FAVICON: &str = "/favicon.ico";
 const ICON: &str = "icon.svg";
 /// The document from which the page learns at its start how it reaches the API.
@@ -30,7 +30,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// Whether a request is for the page.
+/// Returns whether a request is for the page.
 pub fn is_for(path: &str) -> bool {
     path == "/ui" || path.starts_with(ROOT) || path == FAVICON
 }
@@ -40,7 +40,7 @@ pub fn is_surroundings(path: &str) -> bool {
     path.strip_prefix(ROOT) == Some(SURROUNDINGS)
 }
 
-/// Answers a request for the page. `surroundings` is the content of `SURROUNDINGS`.
+/// Serves the page. `surroundings` is the content of `SURROUNDINGS`.
 pub fn answer(method: &Method, path: &str, headers: &HeaderMap, surroundings: &str) -> Response {
     let below_root = if path == FAVICON { Some(ICON) } else { path.strip_prefix(ROOT) };
     let mut response = match below_root {
@@ -92,7 +92,7 @@ fn file_response(file: &'static File, headers: &HeaderMap) -> Response {
     response
 }
 
-/// Whether a header lists this word.
+/// Returns whether a header lists this word.
 fn lists(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|entry| entry.split(';').next().is_some_and(|it| it.trim() == word))

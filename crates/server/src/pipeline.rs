@@ -1,14 +1,14 @@
-//! The pipeline: all layers that a request passes, in one place. This module lists them in their
-//! order; each layer has its module, or a function below.
+//! The pipeline of layers that every request passes. This module lists them in order; each layer is
+//! a module, or a function below.
 //!
 //! ```text
-//!  1  cors             answers a preflight             ▲  allows origins to read the answer
-//!  2  body_drain       keeps the rest of the body      │  leaves what no layer has read
-//!  3  audit id         of the client, or a new one     │  in a header of the answer
-//!  4  span, log line   opens the span                  │  logs the line of the request
+//!  1  cors             answers a preflight             ▲  allows origins to read the response
+//!  2  body_drain       keeps the rest of the body      │  drains the unread rest
+//!  3  audit id         of the client, or a new one     │  in a header of the response
+//!  4  span, log line   opens the span                  │  logs the request
 //!  5  HEAD, pretty                                     │  removes the body, or indents it
-//!  6  metrics, audit                                   │  count and record the answer
-//!  7  errors                                           │  a Status becomes an answer
+//!  6  metrics, audit                                   │  count and record the response
+//!  7  errors                                           │  a Status becomes a response
 //!  8  panic guard                                      │  a panic becomes a 500
 //!  9  header bound, request info (parses the URL)      │
 //! 10  deadline                                         │  504 when it passes
@@ -17,22 +17,22 @@
 //! 12  forwarded write  another replica has done 13-16; │
 //!                      it is audited here, too         │
 //! 13  authentication   the user                        │
-//! 14  audit            records the begin               │
+//! 14  audit            records the start               │
 //! 15  impersonation    the user to act as              │
 //! 16  authorization    403                             │
-//! 17  entrance         body, place; 408, 429           │  frees its place
+//! 17  entrance         body, permit; 408, 429          │  releases its permit
 //! 18  forward          a follower sends writes on ─────┤
 //!     dispatch         finds the handler ──────────────┘
 //! ```
 //!
-//! Places come after authentication, because users share them (LI4). What only reads takes its
-//! place here. A write takes it once its body is read, which the first layer does that needs it
-//! (`entrance`). A watch has a place until its first events are known, and no deadline (WA24).
-//! Proxied requests have bounds of their own (`proxy`).
+//! Permits come after authentication, because users share them (LI4). A read acquires its permit
+//! here. A write acquires it once its body is read, which happens in the first layer that needs the
+//! body (`entrance`). A watch holds a permit until its first events are known, and has no deadline
+//! (WA24). Proxied requests have separate limits (`proxy`).
 //!
-//! The layers are plain async functions and no tower services. They share the parsed request, which
-//! borrows from its URI (`RequestContext`); a tower service would need an owned copy of it, and a
-//! boxed future for each layer. axum's fallback boxes one future for each request.
+//! The layers are plain async functions and not tower services. They share the parsed request,
+//! which borrows from its URI (`RequestContext`); a tower service would need an owned copy of it,
+//! and a boxed future per layer. axum's fallback boxes one future per request.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -67,9 +67,9 @@ use ballast_k8s::Status;
 const AUDIT_ID: &str = "audit-id";
 const AUDIT_ID_BYTES_MAX: usize = 64;
 
-/// Answers any request: layers 1 to 9. It is the only handler of the router.
+/// Serves any request: layers 1 to 9. It is the only handler of the router.
 pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) -> Response {
-    // Inwards.
+    // The way in.
     let started = Instant::now();
     let (mut parts, body) = request.into_parts();
     if let Some(answer) = app.cors.preflight(&parts) {
@@ -80,7 +80,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     let is_proxied = is_proxied(&parts);
     let is_pretty = !is_proxied && pretty::is_wanted(&parts);
     if !is_proxied && (is_pretty || app.audit.as_ref().is_some_and(|audit| audit.wants_answers())) {
-        // An answer that is audited or indented must not be compressed.
+        // A response that is audited or indented must not be compressed.
         parts.headers.remove(header::ACCEPT_ENCODING);
     }
     let parts = parts;
@@ -108,10 +108,10 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
             Err(status.clone())
         }
     };
-    // Outwards.
+    // The way out.
     let rest = body_drain::rest(rest);
     if rest.is_some() {
-        // The request has ended, and its connection may make room.
+        // The request has ended, and its connection may be evicted.
         let _ = connections::reach(&parts, Stage::Unknown);
     }
     let mut response = outcome.unwrap_or_else(|status| {
@@ -150,7 +150,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     response
 }
 
-/// Layer 10.
+/// Layer 10: applies the deadline.
 async fn within_deadline(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
     match context.info.is_long_running() {
         true => admit(context, body).await,
@@ -176,7 +176,7 @@ async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Sta
         let user = user?;
         let _ = state.user.set(Arc::clone(&user));
         context.reach(Stage::Waiting)?;
-        // The certificate of a replica can name any user. So the write is audited here as well.
+        // The certificate of a replica can name any user, so the write is audited here as well.
         let _ = state.permission.set(Permission::Allow("allowed by the replica that forwards it".to_owned()));
         let body = context.begin_audit(&user, &attributes, body).await?;
         let work = if dispatch::only_asks(app, info) { Work::Ask } else { Work::Write };
@@ -217,7 +217,7 @@ async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Sta
         _ => {}
     }
 
-    // Every replica reaches member clusters by itself.
+    // Each replica connects to member clusters directly.
     if let Some(replicas) = app.replicas.as_ref().filter(|_| work == Work::Write && !info.is_proxied())
         && let ForwardOutcome::Answered(response) =
             replicas.forward(parts, context.audit_id, &user, &entrance, context.deadline()?).await?
@@ -227,7 +227,7 @@ async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Sta
     dispatch::dispatch(app, (&user, &state.warnings), parts, info, &entrance).await
 }
 
-/// The places that a request needs.
+/// Returns the permits that a request needs.
 fn work(app: &App, info: &RequestInfo<'_>) -> Work {
     match info.is_read_only() {
         true if info.is_watch() => Work::Watch,
@@ -237,21 +237,22 @@ fn work(app: &App, info: &RequestInfo<'_>) -> Work {
     }
 }
 
-/// Whether the request goes to a member cluster, whose answer is sent unchanged.
+/// Returns whether the request goes to a member cluster; its response is passed through unchanged.
 fn is_proxied(parts: &Parts) -> bool {
     parts.uri.path().contains("/proxy")
         && RequestInfo::read(&parts.method, &parts.uri).is_ok_and(|info| info.is_proxied())
 }
 
-/// Whether the request itself asked for its failure (LG3): for a version that is not there yet, or
-/// for an answer within a time that was too short. Any reader can do so, and nothing is wrong here.
+/// Returns whether the failure was requested by the client (LG3): a version that does not exist
+/// yet, or a timeout that was too short. Any reader can cause these, and they are no fault of the
+/// server.
 fn is_asked_for(status: &Status, info: Option<&RequestInfo<'_>>) -> bool {
     let is_short = info.is_some_and(|info| deadline::is_short(&info.query));
     status.code == 504 && (is_short || status.has_cause(Status::RESOURCE_VERSION_TOO_LARGE))
 }
 
-/// Bounds the sum of all headers (LI5). hyper does so for HTTP/2; for HTTP/1.1 it only bounds what
-/// it reads at once.
+/// Limits the total size of headers (LI5). hyper does so for HTTP/2; for HTTP/1.1 it only limits
+/// the size of one read.
 fn check_headers(headers: &HeaderMap) -> Result<(), Status> {
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     match bytes <= HEADER_LIST_BYTES_MAX as usize {
@@ -260,7 +261,7 @@ fn check_headers(headers: &HeaderMap) -> Result<(), Status> {
     }
 }
 
-/// Puts the request into the trace of its caller, under one of few names (LG2).
+/// Adds the request to the trace of its caller, with a span name of low cardinality (LG2).
 fn trace(app: &App, span: &tracing::Span, parts: &Parts, info: Option<&RequestInfo<'_>>) {
     telemetry::follow(span, &parts.headers);
     span.record("otel.kind", "server");
@@ -268,7 +269,7 @@ fn trace(app: &App, span: &tracing::Span, parts: &Parts, info: Option<&RequestIn
     span.record("otel.name", format!("{} {}", labels.verb, labels.resource).trim());
 }
 
-/// Logs the line of a request (LG1). The method, the URI and the audit id come from its span.
+/// Logs a request (LG1). The method, the URI and the audit id come from its span.
 fn access_log(parts: &Parts, code: StatusCode, started: Instant) {
     let peer = parts.extensions.get::<Arc<Peer>>().map(|peer| peer.address);
     let agent = parts.headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
@@ -278,16 +279,16 @@ fn access_log(parts: &Parts, code: StatusCode, started: Instant) {
     tracing::debug!(code = code.as_u16(), latency_seconds, src_ip, user_agent, "answered");
 }
 
-/// A header's value as text.
+/// Returns the value of a header as text.
 fn shown(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())
 }
 
-/// HEAD is answered like GET without the body, but with its length if that is known.
+/// Removes the body of the response to a HEAD request, but keeps its length if that is known.
 fn strip_body(response: &mut Response) {
     let size = http_body::Body::size_hint(response.body()).exact();
     if size == Some(0) && response.headers().contains_key(header::CONTENT_LENGTH) {
-        // Another server has answered the HEAD, and said how long its answer would be.
+        // Another server has responded to the HEAD, and has set the length.
         return;
     }
     *response.body_mut() = Body::empty();
@@ -296,7 +297,8 @@ fn strip_body(response: &mut Response) {
     }
 }
 
-/// The audit id of the caller, if it sends one: one id follows a request through all servers (AU1).
+/// Returns the audit id sent by the caller, or a new one: one id follows a request through all
+/// servers (AU1).
 fn audit_id(app: &App, parts: &Parts) -> HeaderValue {
     let brought = parts.headers.get(AUDIT_ID).filter(|id| !id.is_empty());
     let shortened = brought.and_then(|id| {

@@ -1,5 +1,5 @@
-//! Indents JSON for people. The query, the `Accept` header or the name of the client tells that a
-//! person reads the answer (CT8).
+//! Indents JSON for people. The query, the `Accept` header or the user agent indicates that a
+//! person reads the response (CT8).
 //!
 //! It works on the bytes of any body while they are sent. A watch keeps one event a line. Documents
 //! that clients cache by a hash are not indented.
@@ -17,7 +17,7 @@ use ballast_k8s::Query;
 
 /// The beginnings of the user agents that people use.
 const LOOKING: [&[u8]; 3] = [b"curl", b"Wget", b"Mozilla/5.0"];
-/// The header in which a browser sends the purpose of a request: `navigate` shows the answer.
+/// The header in which a browser sends the purpose of a request: `navigate` shows the response.
 const FETCH_MODE: &str = "sec-fetch-mode";
 const STEP: usize = 2;
 
@@ -35,7 +35,7 @@ pub fn is_wanted(parts: &Parts) -> bool {
         || parts.headers.contains_key(ACCEPT) && codec::wants_pretty(&parts.headers)
 }
 
-/// Indents the answer, if it is one to be indented.
+/// Indents the response, if it is one to be indented.
 pub fn indented(response: Response) -> Response {
     let headers = response.headers();
     let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|value| value == "application/json");

@@ -1,12 +1,12 @@
-//! The subresource `/proxy` of a kind: forwards a request to the server that an object stands for
-//! (a member cluster), and streams the answer back (CP1, CP5).
+//! The subresource `/proxy` of a kind: forwards a request to the server that an object represents
+//! (a member cluster), and streams the response back (CP1, CP5).
 //!
-//! This module finds the object, bounds the number of open requests, and copies bytes between the
+//! This module finds the object, limits the number of open requests, and copies bytes between the
 //! two connections once both sides have switched to another protocol (`kubectl exec`). A
-//! `ProxyBackend` knows the address of the other server and what is sent to it.
+//! `ProxyBackend` knows the address of the other server and builds the request to it.
 //!
-//! *Invariants.* A proxied request has a slot until its last byte. Nothing of it outlives the
-//! connection of its client. An answer that is cut off never looks complete.
+//! *Invariants.* A proxied request holds a permit until its last byte. Nothing of it outlives the
+//! connection of its client. A truncated response never looks complete.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,25 +36,25 @@ use ballast_base::places::Place;
 use ballast_k8s::{GetOptions, Object, Revision, Status, User};
 use ballast_registry::{Caller, Locator, Registry};
 
-/// How long two joined connections may be without a byte: as long as a kubelet allows.
+/// The time that two joined connections may be idle, the same as a kubelet's.
 const IDLE_MAX: Duration = Duration::from_secs(4 * 60 * 60);
-/// How long the two sides of a connection may take to switch to their protocol.
+/// The timeout for both sides of a connection to switch to their protocol.
 const SWITCH_MAX: Duration = Duration::from_secs(10);
-/// How long answers may continue once the server closes.
+/// The time for which responses may continue during a shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-/// The buffer of each direction of two joined connections.
+/// The buffer size of each direction of two joined connections.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// The servers that objects stand for.
+/// The servers that objects represent.
 #[async_trait]
 pub trait ProxyBackend: Send + Sync {
-    /// Sends the request to the server of `object`, and returns its answer. `path` is the path on
-    /// that server, not decoded: empty, or beginning with a slash. The request has the headers of
-    /// its client. A successful upgrade is answered with a 101 that has hyper's `OnUpgrade` among
-    /// its extensions.
+    /// Sends the request to the server of `object`, and returns its response. `path` is the
+    /// undecoded path on that server: empty, or starting with a slash. The request has the headers
+    /// of its client. The response to a successful upgrade is a 101 that has hyper's `OnUpgrade`
+    /// among its extensions.
     ///
-    /// Fails with a `Status` if the object does not say where its server is, or if the server did
-    /// not answer.
+    /// Fails with a `Status` if the object has no address of its server, or if the server did not
+    /// respond.
     async fn answer(
         &self,
         object: &Object,
@@ -75,7 +75,7 @@ impl Proxy {
     }
 }
 
-/// Answers a request for the subresource of the object that `target` names.
+/// Serves a request for the subresource of the object that `target` names.
 pub async fn answer(
     proxy: &Proxy,
     (registry, shutdown): (&Registry, &Shutdown),
@@ -117,8 +117,8 @@ pub async fn answer(
     Ok(answer.map(|body| Body::new(ProxiedBody { body, end, _kept: (slot, held) })))
 }
 
-/// The object in the view of this process. Only an object that is not there needs a consistent
-/// read, so member clusters can be reached while the database cannot.
+/// Returns the object from the view of this process. Only a missing object needs a consistent read,
+/// so member clusters can be reached while the database cannot.
 async fn find(registry: &Registry, target: &Locator) -> Result<Arc<Object>, Status> {
     match registry.get(target, &GetOptions { revision: Some(Revision::ZERO) }).await {
         Err(status) if status.code == 404 => registry.get(target, &GetOptions { revision: None }).await,
@@ -126,8 +126,8 @@ async fn find(registry: &Registry, target: &Locator) -> Result<Arc<Object>, Stat
     }
 }
 
-/// The headers of a member's answer that describe the answer itself, with those of Kubernetes. Any
-/// other may speak for the whole origin of this server (`Clear-Site-Data`, `Set-Cookie`,
+/// The headers of a member's response that describe the response itself, with those of Kubernetes.
+/// Any other may affect the whole origin of this server (`Clear-Site-Data`, `Set-Cookie`,
 /// `WWW-Authenticate`), and new ones of that kind appear.
 const PASSED_ON: [&str; 29] = [
     "accept-ranges",
@@ -154,7 +154,7 @@ const PASSED_ON: [&str; 29] = [
     "x-kubernetes-pf-flowschema-uid",
     "x-kubernetes-pf-prioritylevel-uid",
     "x-stream-protocol-version",
-    // Those of an answer that switches the protocol.
+    // Headers of a response that switches the protocol.
     "connection",
     "sec-websocket-accept",
     "sec-websocket-extensions",
@@ -162,8 +162,8 @@ const PASSED_ON: [&str; 29] = [
     "upgrade",
 ];
 
-/// Keeps a browser from running the answer as a page of this server, and from obeying it about the
-/// whole origin. Differs from Karmada (D58), which does not.
+/// Removes headers that affect the whole origin, and keeps a browser from running the response as a
+/// page of this server. Differs from Karmada (D58), which does neither.
 fn sanitize(answer: &mut Response) {
     let headers = answer.headers_mut();
     let foreign: Vec<_> = headers.keys().filter(|name| !PASSED_ON.contains(&name.as_str())).cloned().collect();
@@ -174,15 +174,15 @@ fn sanitize(answer: &mut Response) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// The body of a proxied answer. The drop frees its slot.
+/// The body of a proxied response. It releases its permit on drop.
 struct ProxiedBody {
     body: Body,
-    /// Resolves when the server closes.
+    /// Resolves when the server shuts down.
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
     _kept: (Place, metrics::GaugeGuard),
 }
 
-/// The server closes before the end of the answer.
+/// The server shuts down before the end of the response.
 #[derive(Debug, thiserror::Error)]
 #[error("the server closes")]
 struct Closing;
@@ -210,8 +210,8 @@ impl http_body::Body for ProxiedBody {
     }
 }
 
-/// Carries bytes between two connections that have switched their protocol, until both have ended
-/// or none has come for `IDLE_MAX`.
+/// Copies bytes between two connections that have switched their protocol, until both have ended or
+/// no bytes have arrived for `IDLE_MAX`.
 async fn join(near: OnUpgrade, far: OnUpgrade) {
     let switched = tokio::time::timeout(SWITCH_MAX, async { tokio::try_join!(near, far) }).await;
     let Ok(Ok((near, far))) = switched else {
@@ -228,7 +228,7 @@ async fn join(near: OnUpgrade, far: OnUpgrade) {
     }
 }
 
-/// Carries one direction to its end, and says so to the other side.
+/// Copies one direction to its end, then shuts down the other side.
 async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, copied: &AtomicU64) {
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Ok(read @ 1..) = from.read(&mut chunk).await {
@@ -240,7 +240,7 @@ async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin,
     let _it_may_have_gone = to.shutdown().await;
 }
 
-/// Returns when nothing was copied for `IDLE_MAX`, or a little later.
+/// Returns when nothing was copied for `IDLE_MAX`, or slightly later.
 async fn idle(copied: &AtomicU64) {
     let (mut seen, mut since) = (copied.load(Ordering::Relaxed), Instant::now());
     while since.elapsed() < IDLE_MAX {

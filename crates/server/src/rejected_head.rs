@@ -1,10 +1,10 @@
-//! Gives a Status to the answers that hyper makes by itself.
+//! Adds a Status to the responses that hyper sends by itself.
 //!
-//! hyper refuses a head over HTTP/1.1 that it cannot read before there is a request: with 400, 414
-//! or 431, and without a body. This stream holds such an answer back. When the connection then ends
-//! with a parser's error, the caller sends the answer with a Status (`Rejection::answer`).
+//! hyper rejects an unparsable HTTP/1.1 head before there is a request: with 400, 414 or 431, and
+//! without a body. This stream holds such a response back. If the connection then ends with a
+//! parser error, the caller sends it with a Status (`Rejection::answer`).
 //!
-//! *Invariant:* bytes that are no such answer are sent unchanged and in order.
+//! *Invariant:* all other bytes are sent unchanged and in order.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,17 +15,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use ballast_k8s::Status;
 
-/// How hyper ends the head of an answer without a body.
+/// The end of the head of a hyper response without a body.
 const EMPTY: &str = "content-length: 0\r\n";
-/// An answer of hyper itself is shorter.
+/// A response of hyper itself is shorter.
 const HEAD_BYTES_MAX: usize = 256;
 
-/// What a `RejectedHeadStream` holds back. It outlives the stream.
+/// The bytes that a `RejectedHeadStream` holds back. They outlive the stream.
 #[derive(Clone, Default)]
 pub struct Rejection(Arc<Mutex<Vec<u8>>>);
 
 impl Rejection {
-    /// What is held back, with a Status if hyper did refuse a head. Empty as a rule.
+    /// Returns the held bytes, with a Status if hyper did reject a head. Usually empty.
     pub fn answer(&self, is_refused: bool) -> Vec<u8> {
         let held = std::mem::take(&mut *self.held());
         match refusal(&held).filter(|_| is_refused) {
@@ -39,8 +39,8 @@ impl Rejection {
     }
 }
 
-/// The Status for an answer of hyper itself, and where its head says that it has no body. `None`:
-/// it is another answer. All others have an audit id.
+/// Returns the Status for a response of hyper itself, and the position of its empty length. `None`
+/// for other responses, all of which have an audit id.
 fn refusal(answer: &[u8]) -> Option<(Status, usize)> {
     let head = std::str::from_utf8(answer.get(..HEAD_BYTES_MAX.min(answer.len()))?).ok()?;
     let status = match head.strip_prefix("HTTP/1.1 ")?.get(..3)? {
@@ -73,7 +73,7 @@ impl<S: AsyncWrite + Unpin> RejectedHeadStream<S> {
         (RejectedHeadStream { inner, rejection: rejection.clone() }, rejection)
     }
 
-    /// Sends what is held back: more follows, so it was no answer of hyper itself.
+    /// Sends the held bytes: more follows, so it was not a response of hyper itself.
     fn release(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut held = self.rejection.held();
         while !held.is_empty() {
@@ -126,7 +126,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for RejectedHeadStream<S> {
         Pin::new(&mut self.inner).poll_flush(cx)
     }
 
-    /// The caller closes a stream of which something is held back.
+    /// If bytes are held back, the caller closes the stream.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.holds() {
             return Poll::Ready(Ok(()));

@@ -1,4 +1,4 @@
-//! Answers with an object or a list in the negotiated representation: the object itself, a Table,
+//! Responds with an object or a list in the negotiated representation: the object itself, a Table,
 //! or metadata.
 
 use axum::body::Body;
@@ -23,7 +23,7 @@ pub fn printer(registry: &Registry, row: &ResourceKind) -> Printer {
     Printer::of(row).with_computed(registry.computed(row.resource))
 }
 
-/// Answers with one object.
+/// Responds with one object.
 pub fn object(
     clock: &dyn Clock,
     query: &Query<'_>,
@@ -45,7 +45,7 @@ pub fn object(
     }
 }
 
-/// Answers with a list, which is made while it is sent.
+/// Responds with a list, which is serialized while it is sent.
 pub fn list(
     clock: &dyn Clock,
     query: &Query<'_>,
@@ -96,7 +96,7 @@ pub fn list(
     Ok(response)
 }
 
-/// The form of a Table that the query asks for (TA5).
+/// Returns the form of a Table that the query requests (TA5).
 pub fn table_form(clock: &dyn Clock, query: &Query<'_>, api_version: &'static str) -> Result<TableForm, Status> {
     let text = query.text("includeObject").unwrap_or_default();
     let include = Include::parse(text).ok_or_else(|| {
@@ -108,8 +108,8 @@ pub fn table_form(clock: &dyn Clock, query: &Query<'_>, api_version: &'static st
     Ok(TableForm { api_version, include, now: clock.now() })
 }
 
-/// The start of a list, up to its first item. Lists of custom resources always have the field
-/// `continue` (CH1).
+/// Returns the start of a list, up to its first item. Lists of custom resources always have the
+/// field `continue` (CH1).
 fn whole_head(row: &ResourceKind, page: &Page) -> Bytes {
     let mut meta = json!({
         "continue": page.continue_token.as_deref().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! A request on its way through the layers, and how its begin and end are counted and audited.
+//! The data of a request that the layers share, and the counting and auditing of its start and end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,19 +33,19 @@ pub struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Tells the connection how far the request has come.
+    /// Records the stage of the request on its connection.
     pub fn reach(&self, stage: Stage) -> Result<(), Status> {
         connections::reach(self.parts, stage)
     }
 
-    /// When the answer is due. A forwarded write waits no longer for a leader.
+    /// Returns the deadline of the response.
     pub fn deadline(&self) -> Result<tokio::time::Instant, Status> {
         let passed = self.app.clock.now_ms().saturating_sub(self.received_ms).max(0).unsigned_abs();
         let left = deadline::asked_for(&self.info.query)?.saturating_sub(Duration::from_millis(passed));
         Ok(tokio::time::Instant::now() + left)
     }
 
-    /// Counts and audits the answer.
+    /// Counts and audits the response.
     pub async fn record(&self, mut response: Response, started: Instant) -> Response {
         let asked = measure::request(self.app.registry.kinds(), self.info, &self.parts.headers);
         let code = response.status().as_u16();
@@ -54,7 +54,7 @@ impl RequestContext<'_> {
             metrics::terminated(&asked, code);
         }
         let is_open_watch = self.info.is_watch() && matches!(code, 200 | 101);
-        // The answer of a member cluster may have no end either, and is not audited.
+        // The response of a member cluster may have no end either, and is not audited.
         let is_open = is_open_watch || self.info.is_proxied();
         let held = is_open_watch.then(|| metrics::long_running(&asked));
         let Some((audit, scope)) = self.audited(code) else {
@@ -68,7 +68,7 @@ impl RequestContext<'_> {
         let mut answer = None;
         if (scope.wants_answer() || code >= 400) && !is_open {
             let (head, body) = response.into_parts();
-            // The answer was made in this process, so it has an end and no error.
+            // The response was made in this process, so it has an end and no error.
             let whole = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             answer = Some(whole.clone());
             response = Response::from_parts(head, Body::from(whole));
@@ -88,8 +88,8 @@ impl RequestContext<'_> {
         )
     }
 
-    /// The audit log and what it records of this request. To the policy, a request without a user
-    /// is anonymous.
+    /// Returns the audit log and the audit scope of this request. To the policy, a request without
+    /// a user is anonymous.
     fn audited(&self, code: u16) -> Option<(Arc<audit::Audit>, audit::Scope)> {
         let audit = self.app.audit.as_ref()?;
         let method = self.parts.method.as_str().to_ascii_lowercase();
@@ -134,7 +134,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Keeps a value until the body of an answer is dropped, or the connection ends that it has
+/// Keeps a value until the body of a response is dropped, or the connection ends that it has
 /// switched to another protocol.
 fn hold_until_end<T: Send + 'static>(response: Response, kept: T) -> Response {
     if let Some(open) = response.extensions().get::<UntilClosed>() {

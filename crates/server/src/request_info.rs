@@ -1,6 +1,6 @@
-//! Reads what a request asks for from its method, path and query.
+//! Parses the method, path and query of a request into its verb, resource and options.
 //!
-//! It does not know whether the group, version or kind exists: `dispatch` finds the row.
+//! Whether the group, version or kind exists is decided later: `dispatch` finds the row.
 
 use std::borrow::Cow;
 
@@ -70,7 +70,7 @@ pub enum Route {
 
 pub struct RequestInfo<'a> {
     pub method: &'a Method,
-    /// The path as it came, not decoded.
+    /// The path as received, undecoded.
     pub path: &'a str,
     pub query: Query<'a>,
     pub target: Route,
@@ -80,7 +80,8 @@ impl<'a> RequestInfo<'a> {
     pub fn read(method: &'a Method, uri: &'a http::Uri) -> Result<RequestInfo<'a>, Status> {
         let path = uri.path();
         let query = Query::parse(uri.query().unwrap_or_default());
-        // As upstream, a path that begins with two slashes is another one, which no document has.
+        // As upstream, a path that starts with two slashes is a different path, which no document
+        // has.
         let segments = path
             .strip_prefix('/')
             .unwrap_or(path)
@@ -100,17 +101,17 @@ impl<'a> RequestInfo<'a> {
         matches!(&self.target, Route::Resource(ResourcePath { verb: Verb::Watch, .. }))
     }
 
-    /// Whether the request goes through the subresource `/proxy` of an object (CP1).
+    /// Returns whether the request goes through the subresource `/proxy` of an object (CP1).
     pub fn is_proxied(&self) -> bool {
         matches!(&self.target, Route::Resource(path) if path.subresource == "proxy" && !path.name.is_empty())
     }
 
-    /// Whether the request may stay open for as long as its client likes (WA24, CP5).
+    /// Returns whether the request has no deadline (WA24, CP5).
     pub fn is_long_running(&self) -> bool {
         self.is_watch() || self.is_proxied()
     }
 
-    /// What follows a subresource in the path, as it came: `/api/v1/pods`, or an empty text.
+    /// Returns the undecoded path after a subresource: `/api/v1/pods`, or an empty text.
     pub fn beyond_subresource(&self) -> &'a str {
         let Route::Resource(path) = &self.target else { return "" };
         let root = if path.group.is_empty() { 2 } else { 3 };
@@ -128,7 +129,7 @@ impl<'a> RequestInfo<'a> {
         }
     }
 
-    /// The attributes for authorization. `lower_method` is the method in lower case.
+    /// Returns the attributes for authorization. `lower_method` is the method in lower case.
     pub fn attributes<'b>(&'b self, lower_method: &'b str) -> Attributes<'b> {
         let Route::Resource(path) = &self.target else {
             return Attributes::Path { verb: lower_method, path: self.path };
@@ -163,13 +164,13 @@ fn resource_path(method: &Method, segments: &[String], query: &Query<'_>) -> Opt
     };
     let [resource, rest @ ..] = rest else { return None };
     if group.is_empty() && resource == "namespaces" {
-        // This is a document that exists for every name, and no kind.
+        // This document exists for every name, and is not a kind.
         return None;
     }
-    // As upstream, ignores what follows a subresource (VB9).
+    // As upstream, ignores segments after a subresource (VB9).
     let beyond = rest.len().saturating_sub(2);
     if segments[..segments.len() - beyond].iter().any(|segment| segment.contains('/')) {
-        // Upstream splits the decoded path, so an encoded slash names something else (VB20).
+        // Upstream splits the decoded path, so an encoded slash leads to another resource (VB20).
         return None;
     }
     let name = rest.first().cloned().unwrap_or_default();

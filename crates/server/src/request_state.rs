@@ -1,4 +1,4 @@
-//! What the layers learn about a request, for the audit log and the answer.
+//! Results that the layers record about a request, for the audit log and the response.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use ballast_auth::Permission;
 use ballast_k8s::User;
 use ballast_registry::Warnings;
 
-/// Each layer sets its part. Layers further out read it once the answer is made, also if a layer in
+/// Each layer sets its part. Outer layers read it once the response is ready, even if a layer in
 /// between has failed or panicked.
 #[derive(Debug, Default)]
 pub struct RequestState {
@@ -17,7 +17,7 @@ pub struct RequestState {
     /// The user that is impersonated, if any.
     pub acting_as: OnceLock<Arc<User>>,
     pub permission: OnceLock<Permission>,
-    /// What the audit log records of it.
+    /// The audit scope of the request.
     pub audited: OnceLock<audit::Scope>,
     pub body: OnceLock<Bytes>,
     /// Set if its handler panicked.

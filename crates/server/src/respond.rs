@@ -1,4 +1,4 @@
-//! Makes answers from statuses, documents and objects.
+//! Builds responses from statuses, documents and objects.
 //!
 //! *Invariant:* every error is a `Status` (ER26), except for two that upstream sends as text: the
 //! 404 of an unknown path (VB9), and failed probes. Objects are sent as JSON without parsing them.
@@ -16,7 +16,7 @@ use ballast_k8s::Status;
 
 pub type Response = http::Response<Body>;
 
-/// The bound of all warnings of an answer, in characters. Above it, each warning is truncated
+/// The limit of all warnings of a response, in characters. Above it, each warning is truncated
 /// (AD9).
 const WARNINGS_CHARS_MAX: usize = 4096;
 const WARNING_CHARS_MAX: usize = 256;
@@ -25,7 +25,7 @@ pub fn text(code: StatusCode, body: impl Into<Body>) -> Response {
     with_type(code, "text/plain; charset=utf-8", body)
 }
 
-/// The answer for an unknown path (VB9).
+/// Returns the response for an unknown path (VB9).
 pub fn page_not_found() -> Response {
     let mut response = text(StatusCode::NOT_FOUND, "404 page not found\n");
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -66,7 +66,7 @@ pub fn value(code: StatusCode, accepted: Accepted, value: &impl Serialize) -> Re
     }
 }
 
-/// An object from its stored bytes, with a newline at the end as in Kubernetes (VB23).
+/// Responds with an object from its stored bytes, with a trailing newline as in Kubernetes (VB23).
 pub fn stored(code: StatusCode, accepted: Accepted, json: &[u8]) -> Result<Response, Status> {
     if accepted.encoding == Encoding::Yaml {
         let object: Value = serde_json::from_slice(json).map_err(Status::internal)?;
@@ -78,7 +78,7 @@ pub fn stored(code: StatusCode, accepted: Accepted, json: &[u8]) -> Result<Respo
     Ok(document(code, accepted, body.freeze()))
 }
 
-/// A complete body. It is compressed if it is large and the client accepts that.
+/// Responds with a complete body, which is compressed if it is large and the client accepts gzip.
 pub fn document(code: StatusCode, accepted: Accepted, body: Bytes) -> Response {
     let mut response = with_type(code, accepted.encoding.content_type(), Body::empty());
     let size = body.len();
@@ -86,7 +86,7 @@ pub fn document(code: StatusCode, accepted: Accepted, body: Bytes) -> Response {
     response
 }
 
-/// Adds one `Warning` header for each (AD9).
+/// Adds one `Warning` header per warning (AD9).
 pub fn warn(response: &mut Response, warnings: &[String]) {
     let total: usize = warnings.iter().map(|warning| warning.chars().count()).sum();
     let mut left = WARNINGS_CHARS_MAX;

@@ -1,18 +1,18 @@
-//! Bounds the memory that answers take while their clients do not read them.
+//! Limits the memory that responses take while their clients do not read them.
 //!
 //! Every chunk of a body is counted from the moment it leaves the body until its last byte is
 //! written to the connection. A stream that holds enough is not polled for another chunk, so a
 //! client that stops reading costs at most `STREAM_BYTES_MAX`.
 //!
-//! All streams together have a bound, too (`ConnectionLimits::unsent_bytes_max`). Above it each
+//! All streams together have a limit, too (`ConnectionLimits::unsent_bytes_max`). Above it each
 //! stream gets one chunk at a time, and streams that have not progressed for `STALLED_MIN` are
 //! ended, the slowest first: a watch is sent an ERROR event, and a stream that still does not
 //! progress is reset.
 //!
 //! *Invariant:* a client that reads is never cut off, however full the buffers are.
 //!
-//! Not counted: buffers of the kernel, the state of a compressor, and the objects that an answer
-//! refers to, which are shared with the cache.
+//! Not counted: buffers of the kernel, the state of a compressor, and the objects that a response
+//! references, which are shared with the cache.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -32,22 +32,22 @@ use super::respond::Response;
 use super::{coalescing_stream, frames};
 use ballast_base::metrics;
 
-/// The most user memory that one unread stream takes, with the buffers of its connection. A single
-/// object or document that is larger than a chunk comes on top.
+/// The most user-space memory that one unread stream takes, including the buffers of its
+/// connection. A single object or document that is larger than a chunk is added to it.
 pub const STREAM_BYTES_MAX: usize = 256 * 1024;
-/// A stream that holds this much is not polled for another chunk.
+/// A stream that holds this many bytes is not polled for another chunk.
 const ENOUGH_BYTES: usize = 64 * 1024;
-/// The most that rustls holds of one connection.
+/// The most bytes that rustls buffers per connection.
 const TLS_BYTES_MAX: usize = 64 * 1024;
 const _: () = assert!(
     ENOUGH_BYTES + frames::PIECE_BYTES_MAX + TLS_BYTES_MAX + coalescing_stream::HELD_BYTES_MAX <= STREAM_BYTES_MAX
 );
 
-/// How often the sum is compared with the bound.
+/// The interval at which the total is compared with its limit.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A stream counts as unread when nothing of it has left for this long.
+/// A stream counts as unread when none of its bytes have been written for this long.
 const STALLED_MIN: Duration = Duration::from_secs(5);
-/// How long a watch may take to read its last event, and a reset stream to end by itself.
+/// The time that a watch may take to read its last event, and a reset stream to end by itself.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The last line of a watch that is ended because its client does not read it. `watch_stream` adds
@@ -55,7 +55,7 @@ const END_WAIT_MAX: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct LastEvent(pub Bytes);
 
-/// The memory that all answers of a listener hold.
+/// The memory that all responses of a listener hold.
 pub struct SendBuffers {
     bytes_max: usize,
     bytes: AtomicUsize,
@@ -100,7 +100,7 @@ impl SendBuffers {
         http::Response::from_parts(head, CountedBody { body, stream, last_event, _busy: active })
     }
 
-    /// Ends stalled streams while all streams together hold too much. It never returns.
+    /// Ends stalled streams while all streams together exceed the limit. Never returns.
     pub async fn keep_bounded(&self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -154,7 +154,7 @@ impl SendBuffers {
     }
 }
 
-/// One answer, until its last byte is written.
+/// One response, until its last byte is written.
 struct ResponseStream {
     id: u64,
     buffers: Arc<SendBuffers>,
@@ -169,23 +169,23 @@ struct ResponseStream {
 }
 
 struct Progress {
-    /// When a byte of it was written last.
+    /// The last time that one of its bytes was written.
     last: Instant,
     ending: Ending,
 }
 
-/// How far the end of a stalled stream has come.
+/// The progress of ending a stalled stream.
 #[derive(Clone, Copy)]
 enum Ending {
     No,
-    /// The watch is to send its last event.
+    /// The watch must send its last event.
     Requested(Instant),
-    /// The body fails at the next poll, which resets a stream of HTTP/2.
+    /// The body fails at the next poll, which resets an HTTP/2 stream.
     CutOff(Instant),
 }
 
 impl ResponseStream {
-    /// One step towards the end; true at the first.
+    /// Advances the ending of the stream by one step. Returns true for the first step.
     fn end(&self, now: Instant) -> bool {
         let mut progress = self.progress();
         let is_first = matches!(progress.ending, Ending::No);
@@ -194,7 +194,7 @@ impl ResponseStream {
             Ending::No => Ending::CutOff(now),
             Ending::Requested(since) if now - since >= END_WAIT_MAX => Ending::CutOff(now),
             Ending::CutOff(since) if now - since >= END_WAIT_MAX => {
-                // The body is not polled any more, so the whole connection is ended.
+                // The body is no longer polled, so the whole connection is closed.
                 self.connection.cut_off();
                 progress.ending
             }
@@ -268,16 +268,16 @@ impl Drop for CountedChunk {
     }
 }
 
-/// The body of an answer, during which its connection is not idle.
+/// The body of a response. Its connection is not idle while the body exists.
 pub struct CountedBody {
     body: Body,
     stream: Arc<ResponseStream>,
-    /// `None` once it is sent.
+    /// `None` once it has been sent.
     last_event: Option<Bytes>,
     _busy: ActiveRequest,
 }
 
-/// The client did not read its answer, and the server needed the memory.
+/// The client did not read its response, and the server needed the memory.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer was not read")]
 struct NotRead;

@@ -15,7 +15,7 @@ impl Shutdown {
         self.begun.cancel();
     }
 
-    /// Returns when the shutdown has begun.
+    /// Returns when the shutdown has started.
     pub async fn begun(&self) {
         self.begun.cancelled().await;
     }

@@ -1,37 +1,37 @@
-//! What the page is told of the place that serves it.
+//! The settings of the server that the page displays.
 
 use serde::Serialize;
 
-/// What the page is told of the place that serves it (NP2).
+/// The settings of the server that the page displays (NP2).
 #[derive(Clone, Debug, Serialize)]
 pub struct Surroundings {
     pub through: Through,
-    /// The server that the page shows. `None`: the one that it came from.
+    /// The server that the page shows. `None` for the server of the page itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The context of the kubeconfig.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// The namespace of the context: a user who may not read all namespaces reads this one.
+    /// The namespace of the context, for users without permission to read all namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Stands over every screen, so that two servers are not confused.
+    /// A banner on every screen, so that two servers are not confused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub banner: Option<String>,
 }
 
-/// How the page reaches the API.
+/// The route from the page to the API.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Through {
-    /// Where it came from, once its user has signed in.
+    /// The server that served the page, after the user has signed in.
     Server,
     /// `ballast ui`, with the credentials of a kubeconfig.
     Proxy,
 }
 
 impl Surroundings {
-    /// Those of a page that comes from the server itself.
+    /// Returns the settings of a page that the server itself serves.
     pub fn of_server(banner: Option<String>) -> Surroundings {
         Surroundings { through: Through::Server, server: None, context: None, namespace: None, banner }
     }

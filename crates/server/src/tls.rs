@@ -28,7 +28,7 @@ pub struct Tls {
     peers: PeerKey,
 }
 
-/// The certificate that is shown to other replicas, which ask for `PEER_NAME`.
+/// The certificate for other replicas, which request `PEER_NAME`.
 type PeerKey = Arc<ArcSwapOption<CertifiedKey>>;
 
 #[derive(Debug, thiserror::Error)]
@@ -42,21 +42,21 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// `certificate` is a PEM chain, leaf first; `key` its PEM key. `subjects` are the names (DER)
-    /// of the CAs whose certificates clients are asked for.
+    /// Creates the configuration. `certificate` is a PEM chain, leaf first; `key` its PEM key.
+    /// `subjects` contains the names (DER) of the accepted client CAs.
     pub fn new(certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<Tls, TlsError> {
         let peers = PeerKey::default();
         let config = config(certificate, key, subjects, &peers)?;
         Ok(Tls { config: Arc::new(ArcSwap::new(config)), peers })
     }
 
-    /// As `new`, for future connections. After an error the old configuration stays.
+    /// Replaces the configuration for future connections. On error the old one stays.
     pub fn renew(&self, certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<(), TlsError> {
         self.config.store(config(certificate, key, subjects, &self.peers)?);
         Ok(())
     }
 
-    /// Shows this certificate to other replicas, from their next connection on.
+    /// Presents this certificate to other replicas, from their next connection on.
     pub fn show_to_peers(&self, certificate: &[u8], key: &[u8]) -> Result<(), TlsError> {
         self.peers.store(Some(certified(certificate, key, &ring::default_provider())?));
         Ok(())
@@ -92,7 +92,7 @@ fn certified(certificate: &[u8], key: &[u8], provider: &CryptoProvider) -> Resul
     Ok(Arc::new(CertifiedKey::from_der(chain, key, provider)?))
 }
 
-/// Picks the certificate by the name that the client asks for.
+/// Selects the certificate by the requested server name.
 #[derive(Debug)]
 struct ByName {
     own: Arc<CertifiedKey>,
@@ -106,12 +106,12 @@ impl ResolvesServerCert for ByName {
     }
 }
 
-/// The algorithms that verify chains of client certificates.
+/// Returns the algorithms that verify chains of client certificates.
 pub fn signature_algorithms() -> &'static [&'static dyn rustls::pki_types::SignatureVerificationAlgorithm] {
     ring::default_provider().signature_verification_algorithms.all
 }
 
-/// Accepts every certificate whose key the client holds. `auth` verifies it afterwards.
+/// Accepts every certificate if the client holds its key. `auth` verifies it afterwards.
 struct AskForCertificate {
     hints: Vec<DistinguishedName>,
     algorithms: WebPkiSupportedAlgorithms,

@@ -1,4 +1,4 @@
-//! The verbs of a kind over HTTP. Each reads options and body, calls the registry, and answers in
+//! The verbs of a kind over HTTP. Each parses options and body, calls the registry, and responds in
 //! the negotiated representation.
 //!
 //! Checks come in this order: the representation, the options, the media type, the body. So the
@@ -180,7 +180,7 @@ impl Call<'_> {
         representation::list(self.clock(), self.query, &self.app.registry, &self.target.row, list, accepted)
     }
 
-    /// The body, once the request has a place.
+    /// Returns the body, once the request holds a permit.
     async fn text(&self) -> Result<Bytes, Status> {
         self.entrance.text(self.app.registry.stored_bytes(&self.target)).await
     }
@@ -197,7 +197,7 @@ impl Call<'_> {
         codec::negotiate(&self.parts.headers, answer)
     }
 
-    /// Answers with one object of the kind that was asked for.
+    /// Responds with one object of the requested kind.
     fn object(&self, object: &Object, code: StatusCode, accepted: Accepted) -> Result<Response, Status> {
         let row = &self.target.row;
         representation::object(self.clock(), self.query, &self.app.registry, row, object, code, accepted)

@@ -1,6 +1,6 @@
 //! Sends a watch as a body with one JSON object a line, until the client disconnects.
 //!
-//! *Invariants:* the head of the answer is sent at once, with or without events (WA1). Nothing is
+//! *Invariants:* the head of the response is sent at once, with or without events (WA1). Nothing is
 //! compressed. No event is delayed (WA23), except by the batching of the cache (`Cache::follow`). A
 //! shutdown ends the body cleanly (SH1). Events that are ready together are sent together. A line
 //! is made only when the client reads it: a slow client falls out of the window of past events
@@ -39,8 +39,8 @@ pub fn response(lines: Lines, accepted: Accepted) -> Response {
     response
 }
 
-/// The event that ends a watch whose client does not read. The client resumes from its last
-/// revision.
+/// Returns the event that ends a watch if its client does not read. The client resumes from its
+/// last revision.
 fn too_slow() -> Bytes {
     let mut status = Status::too_many_requests(1);
     status.message = "the watch was ended because its client does not read the events".to_owned();
@@ -118,7 +118,7 @@ impl Lines {
         Ok(Lines { watch, writer, sent, clock: clock.clone(), shutdown: shutdown.clone() })
     }
 
-    /// The line of the next event; `None` at the end.
+    /// Returns the line of the next event; `None` at the end.
     pub async fn next_line(&mut self) -> Option<String> {
         let event = self.next().await?;
         let mut line = Vec::with_capacity(event.size() + WORDS_BYTES);
@@ -127,7 +127,7 @@ impl Lines {
         Some(String::from_utf8(line).expect("JSON is UTF-8"))
     }
 
-    /// The next event; `None` at the end.
+    /// Returns the next event; `None` at the end.
     async fn next(&mut self) -> Option<WatchEvent> {
         tokio::select! {
             event = self.watch.next() => event,

@@ -1,10 +1,10 @@
 //! Sends a watch over a WebSocket: one text message with a JSON object and a newline for each
-//! event, as kube-apiserver does (CU1). Consoles in a browser watch this way.
+//! event, as kube-apiserver does (CU1). Browser consoles watch this way.
 //!
-//! A browser opens WebSockets for pages of any site, so a handshake without an `Origin` is refused,
-//! and `other_site` has refused those of other sites before.
+//! A browser opens WebSockets for pages of any site, so a handshake without an `Origin` is
+//! rejected, and `other_site` has already rejected those of other sites.
 //!
-//! *Invariant:* the watch ends with its connection, and a client that reads nothing costs one event
+//! *Invariant:* the watch ends with its connection, and a client that does not read costs one event
 //! and the buffers of its connection. Meanwhile its watch falls out of the window of past events
 //! (WA17).
 
@@ -27,17 +27,17 @@ use ballast_k8s::Status;
 
 /// The only version of the protocol.
 const VERSION: &str = "13";
-/// The bound of a message from the client. A client of a watch has nothing to say.
+/// The limit of a message from the client. A watching client has nothing to send.
 const RECEIVED_BYTES_MAX: usize = 4096;
-/// What is read at once, and collected before it is written.
+/// The read buffer, and the bytes that are collected before a write.
 const BUFFER_BYTES: usize = 4096;
-/// How long the client may leave an event unread. The largest one is a few megabytes.
+/// The time that the client may leave an event unread. The largest one is a few megabytes.
 const UNREAD_MAX: Duration = Duration::from_secs(60);
-/// How long the client may take to answer that the connection is closed.
+/// The time that the client may take to acknowledge a close.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
-/// Keeps values until a connection that has switched its protocol is closed. It is in the
-/// extensions of the answer that switches.
+/// Holds values until a connection that has switched its protocol is closed. It is stored in the
+/// extensions of the response that switches.
 #[derive(Clone, Default)]
 pub struct UntilClosed(Arc<Mutex<Vec<Box<dyn Any + Send>>>>);
 
@@ -47,18 +47,18 @@ impl UntilClosed {
     }
 }
 
-/// Whether the request asks to become a WebSocket.
+/// Returns whether the request is an upgrade to a WebSocket.
 pub fn is_asked_for(headers: &HeaderMap) -> bool {
     hop_by_hop::upgrade(headers).is_some_and(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// A connection whose client waits for the answer that switches the protocol.
+/// A connection that waits for the response that switches the protocol.
 pub struct Handshake {
     upgrade: WebSocketUpgrade,
 }
 
-/// Reads the client's side of the handshake. A 400 for what is no handshake, and a 403 without the
-/// origin of the page.
+/// Validates the client's side of the handshake. A 400 for an invalid handshake, and a 403 without
+/// the origin of the page.
 pub async fn handshake(parts: &Parts) -> Result<Handshake, Status> {
     let headers = &parts.headers;
     let is_empty = |name| headers.get(name).is_none_or(HeaderValue::is_empty);
@@ -91,8 +91,8 @@ pub async fn handshake(parts: &Parts) -> Result<Handshake, Status> {
     Ok(Handshake { upgrade })
 }
 
-/// The subprotocol that the client offers. Watches have none, so one is accepted as it is, and a
-/// choice between two would mean something.
+/// Returns the subprotocol that the client offers. Watches define none, so a single one is
+/// accepted, and a choice between two is rejected.
 fn offered(headers: &HeaderMap) -> Result<Option<HeaderValue>, Status> {
     let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter();
     let names = values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim);
@@ -104,8 +104,8 @@ fn offered(headers: &HeaderMap) -> Result<Option<HeaderValue>, Status> {
     first.map(|name| HeaderValue::from_str(name).map_err(Status::internal)).transpose()
 }
 
-/// Whether it is an absolute URL or a path, as Go reads an origin. `null` is none: a page without
-/// an address sends it.
+/// Returns whether the origin is an absolute URL or a path, as Go parses an origin. `null`, sent by
+/// a page without an address, is not an origin.
 fn is_origin(origin: &HeaderValue) -> bool {
     let uri = origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
     uri.is_some_and(|uri| uri.scheme().is_some() || uri.authority().is_none())
@@ -142,7 +142,7 @@ async fn watch(mut socket: WebSocket, mut lines: Lines, gone: CancellationToken)
                 }
             }
             received = socket.recv() => match received {
-                // What a client says means nothing here. Pings are answered by the library.
+                // Messages of the client are ignored. The library responds to pings.
                 Some(Ok(Message::Text(_) | Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Close(_))) => break true,
                 Some(Err(_)) | None => return,
@@ -152,7 +152,7 @@ async fn watch(mut socket: WebSocket, mut lines: Lines, gone: CancellationToken)
     };
     let close = Message::Close(Some(CloseFrame { code: close_code::NORMAL, reason: "".into() }));
     let goodbye = async {
-        // The library answers the client's own goodbye while it is read from.
+        // The library responds to the client's close frame while the socket is read.
         if client_has_closed || socket.send(close).await.is_ok() {
             while matches!(socket.recv().await, Some(Ok(_))) {}
         }

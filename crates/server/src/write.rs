@@ -1,8 +1,8 @@
 //! Decodes and admits the body of a write without delaying other requests.
 //!
-//! A body of megabytes takes tens of milliseconds. A thread that serves requests would answer no
-//! others meanwhile, so large bodies run on a blocking thread. Nearly all writes are small, and run
-//! on the thread of their request.
+//! A body of megabytes takes tens of milliseconds, during which the thread could serve no other
+//! requests, so large bodies run on a dedicated thread. Nearly all writes are small, and run on the
+//! thread of their request.
 
 use std::fmt::Display;
 use std::panic::resume_unwind;
@@ -20,8 +20,8 @@ use ballast_k8s::{self as k8s, GetOptions, Patch, Status, WriteOptions};
 use ballast_registry::{Caller, Locator, MayCreate, Registry, Warnings, Written, answer_due, due_at};
 use ballast_resource::ResourceKind;
 
-/// How much of the body an error shows: of a body that cannot be read (VB18), and of one without a
-/// kind (VB15).
+/// Bytes of the body in an error: of a body that cannot be parsed (VB18), and characters of one
+/// without a kind (VB15).
 const SHOWN_BYTES_MAX: usize = 30;
 const KINDLESS_CHARS_MAX: usize = 1024;
 
@@ -48,8 +48,8 @@ pub enum BodyEncoding {
 }
 
 impl Write {
-    /// Does the write. Only an apply returns `None`: the object does not exist, and the caller must
-    /// be authorized to create it first.
+    /// Executes the write. Only an apply returns `None`: the object does not exist, and the caller
+    /// must be authorized to create it first.
     pub async fn run(
         self,
         registry: &Arc<Registry>,
@@ -92,7 +92,7 @@ impl Write {
                 let patch = match read(&text) {
                     Ok(patch) => patch,
                     Err(malformed) => {
-                        // If there is nothing to patch, that is the error to report.
+                        // A missing object takes precedence over a malformed patch.
                         registry.get(target, &GetOptions::default()).await?;
                         return Err(malformed);
                     }
@@ -114,9 +114,9 @@ impl Write {
     }
 }
 
-/// Runs this on a thread that ends with it. The trees of a large object are a hundred megabytes for
-/// a moment, and the allocator keeps what a thread has freed for as long as the thread lives. The
-/// places of large writes bound the number of threads.
+/// Runs the work on a thread that ends with it. The trees of a large object take a hundred
+/// megabytes for a moment, and the allocator keeps freed memory for as long as the thread lives.
+/// The permits of large writes limit the number of threads.
 async fn on_own_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
     let (done, outcome) = oneshot::channel();
     let thread = thread::Builder::new().name("large-write".to_owned());
@@ -124,7 +124,7 @@ async fn on_own_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'sta
     let thread = thread.map_err(|_| Status::unavailable("the server has no thread for a large object".to_owned()))?;
     match outcome.await {
         Ok(outcome) => Ok(outcome),
-        // It has panicked, so it ends at once.
+        // The thread has panicked, so it ends at once.
         Err(_) => match thread.join() {
             Err(panic) => resume_unwind(panic),
             Ok(()) => Err(Status::internal("a large write has no outcome")),
@@ -141,8 +141,8 @@ impl BodyEncoding {
         }
     }
 
-    /// The object in a body, or why it is not of this kind. A body for a kind of Kubernetes itself
-    /// may leave out what it is, because the URL says so (CU3).
+    /// Parses the object in a body, or returns why it is not of this kind. A body for a built-in
+    /// kind of Kubernetes may omit its type, because the URL determines it (CU3).
     fn object(self, row: &ResourceKind, text: &[u8]) -> Result<k8s::Body, Status> {
         let kind = row.kind;
         let unrecognized = |why: String| {
@@ -180,8 +180,8 @@ impl BodyEncoding {
     }
 }
 
-/// A kind of Kubernetes itself is read into its own type, so a body of another one cannot be read
-/// (CU3). For custom resources, the kind is a field that is validated.
+/// Rejects the body of another kind for a built-in kind of Kubernetes, which is decoded into its
+/// own type (CU3). For custom resources, the kind is a field that is validated.
 fn expect_registered(object: &Map<String, Value>, row: &ResourceKind) -> Result<(), Status> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, version) = (text("kind"), text("apiVersion"));
@@ -191,7 +191,8 @@ fn expect_registered(object: &Map<String, Value>, row: &ResourceKind) -> Result<
     }
 }
 
-/// The beginning of a body as upstream shows it: text if it looks like an object, else hexadecimal.
+/// Returns the beginning of a body as upstream shows it: text if it looks like an object, else
+/// hexadecimal.
 fn shown(text: &[u8]) -> String {
     let start = &text[..text.len().min(SHOWN_BYTES_MAX)];
     let more = if start.len() < text.len() { " ..." } else { "" };
@@ -209,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    /// The only thread of this runtime lets the work go on, so it is not the one that works.
+    /// The only thread of this runtime releases the work, so the work runs on another one.
     #[tokio::test]
     async fn the_work_on_a_large_object_leaves_the_serving_thread() {
         let (begun, begins) = oneshot::channel();

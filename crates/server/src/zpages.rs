@@ -1,5 +1,5 @@
-//! `/statusz` and `/flagz`: what this process is, and with which flags it runs (CU2). They are for
-//! users who may read these paths.
+//! `/statusz` and `/flagz`: the version and flags of this process (CU2), for users with permission
+//! to read these paths.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ const WARNING: &str = "Warning: This endpoint is not meant to be machine parseab
                        guarantees and is for debugging purposes only.";
 const NAME: &str = "ballast";
 
-/// What a process says of itself.
+/// The description of a process.
 pub struct ZPages {
     pub started: Time,
     /// The flags with their values, without secrets.
@@ -23,7 +23,7 @@ pub struct ZPages {
 }
 
 impl ZPages {
-    /// `paths` are those that the server answers. `version` is the document of `/version`.
+    /// `paths` are the served paths. `version` is the document of `/version`.
     pub fn status(
         &self,
         headers: &HeaderMap,

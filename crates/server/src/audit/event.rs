@@ -82,7 +82,7 @@ impl Entry {
         }
     }
 
-    /// The event as `audit.k8s.io/v1` JSON, without line breaks.
+    /// Returns the event as `audit.k8s.io/v1` JSON, without line breaks.
     pub(super) fn line(&self, scope: Scope) -> String {
         let mut event = json!({
             "kind": "Event",
@@ -135,8 +135,8 @@ fn reference(asked: &ResourceAttributes<'_>) -> Value {
     Value::Object(present.map(|(name, value)| (name.to_owned(), Value::from(value))).collect())
 }
 
-/// The addresses of a request, the client first. As upstream, it includes the addresses that
-/// proxies claim: no decision depends on them.
+/// Returns the addresses of a request, the client first. As upstream, it includes the addresses
+/// that proxies claim: no decision depends on them.
 fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
     let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let claimed = forwarded.flat_map(|list| list.split(',')).map(str::trim);
@@ -175,7 +175,7 @@ fn annotations(permission: &Permission, of_admission: &BTreeMap<String, String>)
     annotations
 }
 
-/// A body as JSON; `None` if it is neither JSON nor YAML.
+/// Returns a body as JSON; `None` if it is neither JSON nor YAML.
 fn read(body: &Bytes, scope: Scope) -> Option<Value> {
     let mut value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,

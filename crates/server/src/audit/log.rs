@@ -19,7 +19,7 @@ const EVENTS_MAX: usize = 10_000;
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// How long a caller waits for a flush. The end of the process must not hang with the file.
 const FLUSH_MAX: Duration = Duration::from_secs(10);
-/// The time between two looks for room in a full queue.
+/// The interval of checks for space in a full queue.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// When a file is rotated, and when rotated files are removed. 0 means never.
@@ -44,7 +44,7 @@ pub struct Log {
 
 enum Order {
     Write(Scope, Box<Entry>),
-    /// Answered once everything before it is in the file.
+    /// Acknowledged once all earlier events are in the file.
     Flush(SyncSender<()>),
 }
 
@@ -173,7 +173,8 @@ impl Rotated {
         Ok(())
     }
 
-    /// `audit-2026-11-21T16-00-00.123.log` beside `audit.log`; a number follows if that is taken.
+    /// Returns a name such as `audit-2026-11-21T16-00-00.123.log` in the same directory; a number
+    /// follows if it exists.
     fn backup_name(&self) -> PathBuf {
         let (stem, extension) = self.name_parts();
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S%.3f");

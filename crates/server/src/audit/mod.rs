@@ -29,12 +29,12 @@ impl Audit {
         Audit { policy, log }
     }
 
-    /// Whether any rule records answers.
+    /// Returns whether any rule records responses.
     pub fn wants_answers(&self) -> bool {
         self.policy.wants_answers()
     }
 
-    /// What is recorded of this request. `None`: nothing.
+    /// Returns the audit scope of this request. `None` if it is not recorded.
     pub fn scope(&self, user: &User, attributes: &Attributes<'_>) -> Option<Scope> {
         self.policy.scope(user, attributes)
     }

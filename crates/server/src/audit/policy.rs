@@ -45,7 +45,7 @@ impl Stage {
     }
 }
 
-/// What is recorded of one request.
+/// The recorded parts of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
     pub level: Level,
@@ -114,7 +114,7 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// Without a policy file: the metadata of every request, once it is answered.
+    /// Returns the default policy: the metadata of every request, once it is complete.
     pub fn metadata() -> Policy {
         let rule = Rule { level: Level::Metadata, ..Rule::default() };
         Policy { rules: vec![rule], omit_stages: vec![Stage::RequestReceived], ..Policy::default() }
@@ -201,7 +201,7 @@ impl Resources {
     }
 }
 
-/// An empty list means all.
+/// Returns whether any entry fits. An empty list means all.
 fn is_any<T>(list: &[T], fits: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(fits)
 }

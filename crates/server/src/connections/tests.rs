@@ -1,4 +1,4 @@
-//! Which connections make room for others, and which stay.
+//! Order of eviction.
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn no_connection_with_a_request_at_work_is_evicted() {
     let connections = Connections::new(2);
     let slots: Vec<ConnectionSlot> = (0..2).map(|_| connections.admit().unwrap()).collect();
     let busy: Vec<ActiveRequest> = slots.iter().map(|slot| at(slot, Stage::AtWork)).collect();
-    // A second request on the same connection that is none does not matter.
+    // A second request on the same connection that is not active makes no difference.
     let _more = at(&slots[0], Stage::Unknown);
     assert!(connections.admit().is_none());
     drop(busy);
@@ -43,7 +43,7 @@ async fn strangers_go_before_those_that_wait_and_cannot_look_younger() {
     let refused = at(&slots[2], Stage::AtWork);
     tokio::time::advance(Duration::from_secs(1)).await;
     refused.progress().reach(Stage::Unknown).unwrap();
-    // One more request of a stranger, a moment ago.
+    // Another unauthenticated request, just now.
     drop(at(&slots[1], Stage::Unknown));
     let slot_4 = at(&slots[3], Stage::AtWork);
     let mut newcomers = Vec::new();
@@ -51,7 +51,7 @@ async fn strangers_go_before_those_that_wait_and_cannot_look_younger() {
         newcomers.push(connections.admit().unwrap());
         let newcomer = newcomers.last().unwrap();
         assert!(slots[gone].state.begin().is_none(), "{name}");
-        // The newcomer is at work, so that it is no candidate.
+        // An active connection is not a candidate.
         std::mem::forget(at(newcomer, Stage::AtWork));
     }
     newcomers.push(connections.admit().unwrap());

@@ -20,10 +20,10 @@ pub struct File {
     packed: OnceLock<Packed>,
 }
 
-/// What is made of a file when it is first asked for.
+/// The compressed file, built when it is first requested.
 pub struct Packed {
     pub gzip: Vec<u8>,
-    /// Changes with the content, so browsers can ask whether theirs is still current.
+    /// Changes with the content, so browsers can revalidate their copy.
     pub etag: String,
 }
 
@@ -43,7 +43,7 @@ impl File {
     }
 }
 
-/// The file at a path below the page's root.
+/// Returns the file at a path below the page's root.
 pub fn find(path: &str) -> Option<&'static File> {
     FILES.iter().find(|file| file.path == path)
 }

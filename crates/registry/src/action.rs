@@ -10,12 +10,12 @@ tokio::task_local! {
     static ANSWER_DUE: Option<Instant>;
 }
 
-/// Runs a request whose answer is due at this time. Its actions can read the time (`answer_due`).
+/// Runs a request with a deadline, which its actions can read (`answer_due`).
 pub async fn due_at<T>(due: Option<Instant>, request: impl Future<Output = T>) -> T {
     ANSWER_DUE.scope(due, request).await
 }
 
-/// When the answer to the running request is due. `None` outside of `due_at`, and in tasks and
+/// When the response to the running request is due. `None` outside of `due_at`, and in tasks and
 /// threads that the request has started.
 pub fn answer_due() -> Option<Instant> {
     ANSWER_DUE.try_with(|due| *due).ok().flatten()

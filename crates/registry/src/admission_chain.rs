@@ -1,5 +1,5 @@
-//! The admission of one write of a client: when external admission and the validators run, and
-//! which objects they see.
+//! The admission of one write of a client: when external admission and the validators run, and on
+//! which objects.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use super::validator::Validator;
 use ballast_k8s::{FieldErrors, FieldPath, Object, Status};
 use ballast_resource::ResourceKind;
 
-/// The admission of one write. Where a server has no external admission, and a kind no validators,
-/// every method succeeds at once.
+/// The admission of one write. Without external admission and validators, every method succeeds at
+/// once.
 #[derive(Clone, Copy)]
 pub(super) struct AdmissionChain<'a> {
     pub core: &'a Core,
@@ -70,7 +70,7 @@ impl<'a> AdmissionChain<'a> {
     }
 
     /// Lets external admission change the object, before it is defaulted and validated.
-    /// `set_managed` sets the managed fields that admission sees, as kube-apiserver does.
+    /// `set_managed` sets the managed fields that admission receives, as in kube-apiserver.
     pub async fn mutate(
         &self,
         object: &mut Tree,
@@ -94,15 +94,14 @@ impl<'a> AdmissionChain<'a> {
         check_type(&self.target.row, &before, object)?;
         self.check_metadata(&before, object)?;
         (self.target.row.restore)(object, &before);
-        // Managed fields are tracked by the write itself. Fields that no schema knows are dropped,
-        // as they are from any client.
+        // The write itself tracks managed fields. Unknown fields are dropped, as from any client.
         metadata::of_mut(object).remove("managedFields");
         let _unknown_fields = self.target.row.schema.prune(object);
         Ok(())
     }
 
-    /// Checks the metadata that a mutation made. The name may change until the object exists;
-    /// later, and for the other members, the rules of an update decide.
+    /// Checks metadata after a mutation. The name may change until the object exists; later, and
+    /// for the other members, the rules of an update decide.
     fn check_metadata(&self, before: &Tree, object: &mut Tree) -> Result<(), Status> {
         if let Some(metadata) = object.get_mut("metadata") {
             expect_object(metadata).and_then(check_types).map_err(Status::internal)?;
@@ -162,7 +161,7 @@ impl<'a> AdmissionChain<'a> {
     }
 
     /// Lets external admission check a delete. There is nothing to change, but mutating webhooks
-    /// may refuse it, too.
+    /// may reject it, too.
     pub async fn delete(&self, object: &Arc<Object>) -> Result<(), Status> {
         let attributes = self.attributes(&object.key.name);
         let Some(external) = self.external().filter(|external| external.applies_to(&attributes)) else { return Ok(()) };
@@ -174,8 +173,8 @@ impl<'a> AdmissionChain<'a> {
 
 impl Registry {
     /// Lets external admission check a request for the subresource `proxy` of an object, before the
-    /// object is looked up (CP6). `path` is the rest of the path. Mutating webhooks may refuse it,
-    /// and change nothing.
+    /// object is looked up (CP6). `path` is the rest of the path. Mutating webhooks may reject it,
+    /// but change nothing.
     pub async fn admit_connect(&self, caller: Caller<'_>, target: &Locator, path: &str) -> Result<(), Status> {
         let Some(external) = self.core.external_admission.get() else { return Ok(()) };
         let row = &*target.row;
@@ -201,7 +200,7 @@ impl Registry {
     }
 }
 
-/// Refuses a mutation that made an object of another version or kind.
+/// Rejects a mutation that changed the version or kind of the object.
 fn check_type(row: &ResourceKind, before: &Tree, after: &Tree) -> Result<(), Status> {
     if before.get("apiVersion") != after.get("apiVersion") {
         return Err(Status::internal("a mutating webhook or policy changed the apiVersion of the object"));

@@ -1,12 +1,12 @@
-//! Admission checks: before a worker writes, it can ask external admission whether it refuses the
-//! write. An example is a webhook that matches what the scheduler writes.
+//! Admission checks: before a worker writes, it can query whether external admission rejects the
+//! write. An example is a webhook that matches writes of the scheduler.
 //!
-//! A check is about one edit of one object. External admission sees it as kube-apiserver would show
-//! an update of the object: with the status that is stored. So an edit of metadata or status alone
-//! needs no check. A decision can refuse an edit, and cannot change it (D48).
+//! A check covers one edit of one object. External admission receives it like an update from
+//! kube-apiserver: with the stored status. So an edit of metadata or status alone needs no check. A
+//! decision can reject an edit, and cannot change it (D48).
 //!
-//! A decision holds for the version of the object that was checked: the edit names that version,
-//! and conflicts if another one is stored.
+//! A decision is valid for the version of the object that was checked: the edit carries that
+//! version, and conflicts if another one is stored.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,14 +25,14 @@ pub enum AdmissionDecision {
     Allowed,
     /// Another version of the object is stored, so the edit was not checked.
     Outdated,
-    /// External admission has not read its configuration yet.
+    /// External admission has not loaded its configuration yet.
     Unknown,
-    /// External admission refuses the edit, or failed and fails closed.
+    /// External admission rejects the edit, or failed and fails closed.
     Refused(Box<Status>),
 }
 
 impl AdmissionDecision {
-    /// The label in the metrics.
+    /// Returns the label in the metrics.
     fn as_str(&self) -> &'static str {
         match self {
             AdmissionDecision::Allowed => "allowed",
@@ -44,8 +44,8 @@ impl AdmissionDecision {
 }
 
 impl Client {
-    /// Whether an edit of some object of these kinds may need a check. If not, the caller need not
-    /// look at each object.
+    /// Returns whether an edit of some object of these kinds may need a check. If not, the caller
+    /// can skip the check per object.
     pub fn may_need_check(&self, resources: &[GroupResource]) -> bool {
         let matches_any = |external: &dyn ExternalAdmission, row, key: &Key| {
             self.with_attributes(row, key, &Warnings::default(), |attributes| external.matches_any(attributes))
@@ -56,7 +56,7 @@ impl Client {
         })
     }
 
-    /// Whether these edits must be checked before they are committed.
+    /// Returns whether these edits must be checked before they are committed.
     pub fn needs_check(&self, base: &Object, edits: &[Edit]) -> bool {
         let Some((external, row)) = self.external_admission_of(base.key.resource).filter(|_| counts(edits)) else {
             return false;
@@ -68,9 +68,9 @@ impl Client {
         self.with_attributes(row, &base.key, &Warnings::default(), is_match)
     }
 
-    /// Asks external admission whether these edits may be committed. It takes as long as the other
-    /// servers take to answer, within the bounds of external admission. `worker` is the label of
-    /// the caller in the metrics.
+    /// Queries external admission whether these edits may be committed. The duration depends on the
+    /// other servers, within the timeouts of external admission. `worker` is the label of the
+    /// caller in the metrics.
     pub async fn check_admission(&self, worker: &'static str, base: &Arc<Object>, edits: &[Edit]) -> AdmissionDecision {
         let started = Instant::now();
         let decision = self.decision(base, edits).await;
@@ -97,8 +97,8 @@ impl Client {
         }
     }
 
-    /// External admission, if this server admits objects of this kind. A kind that another API
-    /// server keeps is admitted there.
+    /// Returns the external admission, if this server admits objects of this kind. A kind that
+    /// another API server stores is admitted there.
     fn external_admission_of(&self, resource: GroupResource) -> Option<(&dyn ExternalAdmission, &ResourceKind)> {
         let row = self.core.rows.get(&resource).filter(|_| !self.is_remote(resource))?;
         Some((&**self.core.external_admission.get()?, &**row))
@@ -144,8 +144,8 @@ fn counts(edits: &[Edit]) -> bool {
     edits.iter().any(|edit| edit.member.first() == Some(&"spec"))
 }
 
-/// The object as it would be stored, and as it is. `None`: it cannot be read, which is the error of
-/// the write.
+/// Returns the object after the edits, and before them. `None` if it cannot be parsed, which the
+/// write reports as its error.
 fn shown(base: &Object, edits: &[Edit]) -> Option<(Tree, Tree)> {
     let old = base.value().ok()?;
     let mut object = old.clone();

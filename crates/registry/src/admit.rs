@@ -1,7 +1,7 @@
-//! Admission: turns a body into an object that may be stored. It reads the body, reports unknown
+//! Admission: turns a body into an object that may be stored. It parses the body, reports unknown
 //! and duplicate fields, and then defaults, prepares and validates the object (AD1, AD4, AD5, AD8).
 //!
-//! The current time is an argument, so everything here is pure.
+//! The current time is an argument, so all functions are pure.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use ballast_resource::{Given, Inspection, Lifetime, ResourceKind};
 pub(super) enum Author {
     /// A client of the API. Known mistakes in its objects are corrected.
     Client,
-    /// A worker of Ballast, whose objects are not corrected.
+    /// A Ballast worker; its objects are not corrected.
     Worker,
 }
 
@@ -29,21 +29,22 @@ pub(super) struct Admission<'a> {
     pub now: Time,
 }
 
-/// A body that was read.
+/// A parsed body.
 pub(super) struct Read {
     pub object: Tree,
     /// The `managedFields` of the body.
     pub record: Record,
     pub warnings: Vec<String>,
-    /// The faults for which strict field validation refuses the object. Empty otherwise.
+    /// The errors for which strict field validation rejects the object. Empty without strict
+    /// validation.
     pub strict_faults: Vec<String>,
-    /// What the kind finds in the body. `check_inspection` reports it.
+    /// The findings of the kind's inspection. `check_inspection` reports them.
     pub inspection: Inspection,
 }
 
 impl Admission<'_> {
-    /// Checks the kind and version that the object names, and removes the fields that the schema
-    /// does not know (FV2-FV5).
+    /// Checks the kind and version of the object, and removes fields that the schema does not know
+    /// (FV2-FV5).
     pub fn read(&self, body: Body) -> Result<Read, Status> {
         let duplicates = match self.field_validation {
             FieldValidation::Strict => body.strict_faults(),
@@ -85,7 +86,7 @@ impl Admission<'_> {
         self.check_strict_faults(read)
     }
 
-    /// Refuses the object if strict field validation does.
+    /// Rejects the object if it has strict errors.
     pub fn check_strict_faults(&self, read: Read) -> Result<Read, Status> {
         match read.strict_faults.is_empty() {
             true => Ok(read),
@@ -93,8 +94,8 @@ impl Admission<'_> {
         }
     }
 
-    /// Refuses the object for the errors of its inspection, and adds the warnings to the others.
-    /// What the stored object has as well is no fault of the client.
+    /// Rejects the object for the errors of its inspection, and appends the warnings. Findings that
+    /// the stored object has as well are ignored.
     pub fn check_inspection(&self, read: &mut Read, stored: Option<&Tree>) -> Result<(), Status> {
         if read.inspection.is_empty() {
             return Ok(());
@@ -129,7 +130,7 @@ impl Admission<'_> {
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     }
 
-    /// VB15, VB16.
+    /// Checks `kind` and `apiVersion` (VB15, VB16).
     fn check_type(&self, object: &Tree) -> Result<(), Status> {
         let kind = metadata::text(object, "kind");
         let api_version = metadata::text(object, "apiVersion");
@@ -149,22 +150,22 @@ impl Admission<'_> {
         if kind != self.row.kind {
             let mut errors = FieldErrors::default();
             errors.invalid(&FieldPath::new("kind"), kind, format!("must be {}", self.row.kind));
-            // The refusal names the kind that the body claims to be.
+            // The error names the kind in the body.
             let name = metadata::text(metadata::of(object), "name");
             return Err(Status::invalid(self.row.group, kind, name, &errors));
         }
         Ok(())
     }
 
-    /// Defaults, prepares and validates an object whose metadata is complete. On an update, a fault
-    /// is allowed if the stored object has it, too (AD6, ST7). Otherwise such an object could never
-    /// be changed again.
+    /// Defaults, prepares and validates an object with complete metadata. On an update, a fault is
+    /// allowed if the stored object has it, too (AD6, ST7). Otherwise such an object could never be
+    /// changed again.
     pub fn finish(&self, object: &mut Tree, old: Option<&Tree>, mut errors: FieldErrors) -> Result<(), Status> {
         let row = self.row;
         row.schema.default(object);
         if has_more_values(object, EARLY_VALUES_MIN) {
             // `prepare` adds fields to the items of lists, which takes hundreds of bytes for each.
-            // It corrects no object with more faults than are reported.
+            // It cannot correct an object with more faults than are reported.
             let faults = row.schema.validate(object);
             if faults.more() > 0 && old.is_none_or(|old| row.schema.validate(old).more() == 0) {
                 return Err(self.invalid(object, &faults));
@@ -176,15 +177,15 @@ impl Admission<'_> {
         }
         let faults = self.faults(object, old);
         if !faults.is_empty() {
-            // Faults are rare, so the stored object is validated only when there is one.
+            // Faults are rare, so the stored object is validated only if there is one.
             let known = old.map(|old| self.faults(old, Some(old))).unwrap_or_default();
             errors.append(faults.without(&known));
         }
         if errors.is_empty() { Ok(()) } else { Err(self.invalid(object, &errors)) }
     }
 
-    /// The faults that the schema finds. If it finds none, the faults that the kind's own rules
-    /// find: they need an object of the right shape.
+    /// Returns the faults that the schema finds, or else those of the kind's own rules, which need
+    /// an object of the right shape.
     pub(super) fn faults(&self, object: &Tree, old: Option<&Tree>) -> FieldErrors {
         let faults = self.row.schema.validate(object);
         if faults.is_empty() { (self.row.validate)(object, old) } else { faults }
@@ -196,10 +197,10 @@ impl Admission<'_> {
     }
 }
 
-/// An object with fewer values is validated once, after it was prepared.
+/// An object with fewer values is validated only once, after it was prepared.
 const EARLY_VALUES_MIN: usize = 2_000;
 
-/// Whether there are more than so many values in an object. It stops counting there.
+/// Returns whether an object has more than `most` values. Stops counting there.
 pub(super) fn has_more_values(object: &Tree, most: usize) -> bool {
     let mut left = most;
     let mut open: Vec<&Value> = object.values().collect();
@@ -221,7 +222,7 @@ pub(super) fn strict_sentence(faults: &[String]) -> String {
     format!("strict decoding error: {}", faults.join(", "))
 }
 
-/// The beginning of an object's text, for a message.
+/// Returns the beginning of an object's text, for a message.
 fn shortened(object: &Tree) -> String {
     const SHOWN_BYTES_MAX: usize = 256;
     let text = serde_json::to_string(object).unwrap_or_default();

@@ -1,10 +1,10 @@
 //! Server-side apply: merges a configuration into the object, where each field has the managers
-//! that set it (AP1-AP23). `ownership` decides; this file reads, asks and writes.
+//! that set it (AP1-AP23). `ownership` decides; this file parses, merges and commits.
 //!
-//! The order of the work: `read` checks that the body is a configuration of this kind. The
-//! configuration is merged, and conflicts are refused. The result goes the way of every update
-//! (`update_outcome::decide`), with the new managed fields. A configuration that names no version
-//! is applied again when another write came first.
+//! `read` checks that the body is a configuration of this kind. The configuration is merged, and
+//! conflicts are rejected. The result is processed like every update (`update_outcome::decide`),
+//! with the new managed fields. A configuration without a resource version is applied again after a
+//! concurrent write.
 //!
 //! A null in a configuration means absence, as everywhere else: it owns nothing and removes
 //! nothing.
@@ -26,8 +26,8 @@ use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Status, Wr
 use ballast_resource::{Inspection, ResourceKind};
 use ballast_watch::Rejected;
 
-/// Whether the caller is known to be allowed to create objects. It matters only when the object
-/// does not exist (PA14).
+/// Whether the caller is known to be allowed to create objects. It matters only if the object does
+/// not exist (PA14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MayCreate {
     Yes,
@@ -35,8 +35,8 @@ pub enum MayCreate {
 }
 
 impl Registry {
-    /// Applies the configuration in `body`. Returns `None` if the object does not exist and
-    /// `may_create` is `Unknown`; nothing was written then.
+    /// Applies the configuration in `body`. Returns `None`, without writing, if the object does not
+    /// exist and `may_create` is `Unknown`.
     pub async fn apply(
         &self,
         caller: Caller<'_>,
@@ -63,7 +63,7 @@ impl Registry {
             let writing = Writing { row, part, manager: options.manager(), now: admission.now };
             let mut warnings = mended.clone();
             let object = match target.status {
-                // If the view lacks an object that exists, the create below finds it.
+                // If the view lacks an existing object, the create below finds it.
                 false => self.core.cache.view().get(&key).cloned(),
                 true => newest::object(&self.core, &key).await?,
             };
@@ -138,15 +138,15 @@ impl Registry {
     }
 }
 
-/// A body that was found to be a configuration of this kind.
+/// A validated configuration of this kind.
 struct Config {
     config: Tree,
     mended: Vec<String>,
-    /// Keys that the text has twice. They are reported after conflicts, as upstream does (AP18).
+    /// Duplicate keys in the text. They are reported after conflicts, as upstream does (AP18).
     duplicates: Vec<String>,
 }
 
-/// Checks that the body is a configuration of this kind and of this place (AP15, AP17, AP18).
+/// Checks that the body is a configuration of this kind, name and namespace (AP15, AP17, AP18).
 fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) -> Result<Config, Status> {
     let row = admission.row;
     let duplicates = match admission.field_validation {
@@ -165,13 +165,13 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
     }
     let metadata = metadata::of_mut(&mut config);
     if is_there && metadata::text(metadata, "name").is_empty() {
-        // An existing object has its name already.
+        // An existing object already has a name.
         metadata.insert("name".to_owned(), (&*key.name).into());
     }
     let names_its_namespace = metadata.contains_key("namespace");
     update_outcome::check_name_and_namespace(key, metadata)?;
     if !names_its_namespace {
-        // The configuration is recorded as it came.
+        // The configuration is recorded as sent.
         metadata.remove("namespace");
     }
     let mended = (row.mend)(&mut config);
@@ -199,14 +199,14 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
             row.kind
         )));
     }
-    // All fields are known here, so `prune` only brings values into their stored form.
+    // All fields are known here, so `prune` only converts values to their stored form.
     row.schema.prune(&mut config);
-    // Versions differ in their name alone, so managers are recorded under the stored version.
+    // Versions differ only in their name, so managers are recorded under the stored version.
     config.insert("apiVersion".to_owned(), row.stored_api_version().into());
     Ok(Config { config, mended, duplicates })
 }
 
-/// Refuses or warns of duplicate keys, as the field validation asks (FV9).
+/// Rejects or warns about duplicate keys, according to the field validation (FV9).
 fn refuse_duplicates(
     admission: &Admission<'_>,
     duplicates: &[String],
@@ -225,7 +225,7 @@ fn refuse_duplicates(
     }
 }
 
-/// Refuses a configuration that names the uid of another object.
+/// Rejects a configuration with the uid of another object.
 fn check_same_uid(row: &ResourceKind, stored: &Stored, metadata: &Tree) -> Result<(), Status> {
     let uid = metadata::text(metadata, "uid");
     if uid.is_empty() || uid == metadata::text(metadata::of(&stored.tree), "uid") {
@@ -236,7 +236,7 @@ fn check_same_uid(row: &ResourceKind, stored: &Stored, metadata: &Tree) -> Resul
     Err(Status::invalid(row.group, row.kind, &stored.object.key.name, &errors))
 }
 
-/// Refuses a configuration that names a uid, where no object exists (AP16).
+/// Rejects a configuration with a uid if no object exists (AP16).
 fn check_no_uid(key: &Key, config: &Tree) -> Result<(), Status> {
     match metadata::text(metadata::of(config), "uid") {
         "" => Ok(()),

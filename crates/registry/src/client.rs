@@ -19,15 +19,15 @@ use ballast_k8s::{
 use ballast_resource::{Lifetime, ResourceKind};
 use ballast_watch::{Atomicity, Cache, Draft, Expect, Fence, View, Write, WriteError};
 
-/// Larger batches take more than about two milliseconds, and are admitted on a blocking thread.
-/// Smaller ones are not: a thread with cold caches would take longer.
+/// Batches above this size take more than about two milliseconds and are admitted on a blocking
+/// thread. For smaller batches, a thread with cold caches would take longer.
 const ADMITTED_INLINE_MAX: usize = 128;
 
 #[derive(Clone)]
 pub struct Client {
     pub(super) core: Arc<Core>,
     pub(super) user: User,
-    /// The user's name as it is in managed fields, for example `ballast-scheduler`.
+    /// The user's name as it appears in managed fields, for example `ballast-scheduler`.
     pub(super) manager: Arc<str>,
     fence: Option<Fence>,
 }
@@ -36,7 +36,7 @@ pub struct Client {
 #[derive(Clone, Debug)]
 pub enum Change {
     Create(Map<String, Value>),
-    /// A new version of the whole object, of which one part counts. Its `metadata.resourceVersion`
+    /// A new version of the object, of which only `part` is written. Its `metadata.resourceVersion`
     /// must be the stored one.
     Update {
         part: Part,
@@ -48,18 +48,17 @@ pub enum Change {
         base: Arc<Object>,
         edits: Vec<Edit>,
     },
-    /// Deletes the object at this revision, or at any if there is none.
+    /// Deletes the object at this revision, or at any revision if `None`.
     Delete {
         key: Key,
         revision: Option<Revision>,
     },
-    /// A write of an internal object, under a key of no kind that clients write. It is not
-    /// admitted.
+    /// A write of an internal object with a key of no kind that clients write. It is not admitted.
     Own(Write),
 }
 
 impl Registry {
-    /// A client for a worker that acts as this user.
+    /// Returns a client for a worker that acts as this user.
     pub fn client(&self, user: User) -> Client {
         Client::new(Arc::clone(&self.core), user, self.fence.clone())
     }
@@ -71,7 +70,7 @@ impl Client {
         Client { core, user, manager, fence }
     }
 
-    /// The user that this client writes as.
+    /// Returns the user that this client writes as.
     pub fn user(&self) -> &User {
         &self.user
     }
@@ -80,7 +79,8 @@ impl Client {
         self.core.cache.view()
     }
 
-    /// A view with every write that was acknowledged before this call, by any replica (RE6).
+    /// Returns a view that includes every write acknowledged before this call, by any replica
+    /// (RE6).
     pub async fn newest(&self) -> Result<Arc<View>, Status> {
         newest::view(&self.core).await
     }
@@ -89,7 +89,8 @@ impl Client {
         &self.core.cache
     }
 
-    /// Whether objects of this kind are stored upstream. A batch with them is no transaction.
+    /// Returns whether objects of this kind are stored upstream. A batch with them is not a
+    /// transaction.
     pub fn is_remote(&self, resource: GroupResource) -> bool {
         self.core.remote_store.get().is_some_and(|remote| remote.keeps(resource))
     }
@@ -97,13 +98,13 @@ impl Client {
     /// Admits all changes against one view and commits them in one transaction. The results are in
     /// the order of the changes.
     ///
-    /// An update that changes nothing succeeds and writes nothing. The same holds for a delete of
-    /// an object that waits for its finalizers. The result of a delete is the object's last state.
-    /// With `Atomicity::All`, one refused change refuses all.
+    /// An update that changes nothing succeeds and writes nothing, as does a delete of an object
+    /// that waits for its finalizers. The result of a delete is the object's last state. With
+    /// `Atomicity::All`, one rejected change rejects all.
     ///
-    /// Changes of kinds that are stored upstream are made there first, each by itself. If one of
-    /// them fails, `Atomicity::All` makes no write here, and undoes nothing upstream. Such objects
-    /// can be changed, but not created or deleted.
+    /// Changes of kinds that are stored upstream are written there first, one by one. If one of
+    /// them fails, `Atomicity::All` writes nothing locally, and reverts nothing upstream. Such
+    /// objects can be changed, but not created or deleted.
     ///
     /// # Errors
     ///
@@ -135,7 +136,8 @@ impl Client {
         }
         let view = self.core.cache.view();
         let (mut writes, mut here) = (Vec::new(), Vec::new());
-        // Where the answer to each change comes from; the refusal, if that is known already.
+        // For each change: whether its result comes from upstream, and the rejection, if already
+        // known.
         let mut sources: Vec<(bool, Option<Status>)> = Vec::with_capacity(changes.len());
         for (resource, change) in changes {
             if !remote.keeps(resource) {
@@ -163,7 +165,7 @@ impl Client {
         let outcomes = match is_off {
             true => here.iter().map(|(resource, change)| Err(commit::not_tried(&named(*resource, change)))).collect(),
             false if here.is_empty() => Vec::new(),
-            // Something was written upstream, so each change has an answer of its own.
+            // Something was written upstream, so each change has its own result.
             false => self.batch_here(here, atomicity).await.unwrap_or_else(|status| vec![Err(status); count]),
         };
         let (mut answers, mut outcomes) = (answers.into_iter(), outcomes.into_iter());
@@ -196,7 +198,7 @@ impl Client {
     }
 }
 
-/// What is to be written upstream.
+/// Returns the upstream write of a change.
 fn remote_write(
     remote: &dyn RemoteStore,
     view: &View,
@@ -236,7 +238,7 @@ fn remote_write(
     }
 }
 
-/// The object that a change is about, as far as the change says so.
+/// Returns the key of a change's object, for error messages. Parts of it may be empty.
 fn named(resource: GroupResource, change: &Change) -> Key {
     match change {
         Change::Create(object) | Change::Update { object, .. } => {
@@ -250,7 +252,7 @@ fn named(resource: GroupResource, change: &Change) -> Key {
     }
 }
 
-/// What becomes of one change.
+/// The decision on one change.
 enum Decided {
     Write(Write),
     Nothing(Arc<Object>),
@@ -260,7 +262,7 @@ enum Decided {
 /// The result of one change.
 pub type ChangeResult = Result<Arc<Object>, Status>;
 
-/// The key names a change that was not tried in its refusal.
+/// A decision with its key, which names the change in its rejection if it is not tried.
 type Decision = (Key, Decided);
 
 fn decide_all(core: &Core, view: &View, manager: &str, changes: Vec<(GroupResource, Change)>) -> Vec<Decision> {
@@ -268,7 +270,7 @@ fn decide_all(core: &Core, view: &View, manager: &str, changes: Vec<(GroupResour
     changes.into_iter().map(|(resource, change)| decide(&mut batch, resource, change)).collect()
 }
 
-/// What the decisions of one batch have in common.
+/// The state that the decisions of one batch share.
 struct Batch<'a> {
     core: &'a Core,
     view: &'a View,
@@ -310,7 +312,7 @@ fn decide(batch: &mut Batch<'_>, resource: GroupResource, change: Change) -> Dec
         }
     };
     match decided {
-        // The key of the write is the right one, because the name may have been generated just now.
+        // Use the key of the write, because the name may just have been generated.
         Ok(Decided::Write(write)) => (write.key.clone(), Decided::Write(write)),
         Ok(decided) => (key, decided),
         Err(status) => (key, Decided::Refused(status)),
@@ -412,7 +414,7 @@ async fn commit_all(
     let is_refused = |(_, decided): &Decision| matches!(decided, Decided::Refused(_));
     let is_off = atomicity == Atomicity::All && decisions.iter().any(is_refused);
     let mut writes = Vec::with_capacity(decisions.len());
-    // `None` where the writer gives the answer.
+    // `None` if the writer returns the result.
     let mut answers: Vec<(Key, Option<ChangeResult>)> = Vec::with_capacity(decisions.len());
     for (key, decided) in decisions {
         let answer = match decided {

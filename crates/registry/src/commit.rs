@@ -1,5 +1,4 @@
-//! Commits what a verb decided on, and turns a refused or failed write into the `Status` for the
-//! caller.
+//! Commits the decision of a verb, and converts a rejected or failed write into a `Status`.
 
 use std::sync::Arc;
 
@@ -11,14 +10,14 @@ use ballast_base::metrics;
 use ballast_k8s::{Details, Document, Key, Object, Status};
 use ballast_watch::{Atomicity, Draft, Expect, Rejected, Write, WriteError};
 
-/// The size to which clients may let an object grow. The body of one request is bounded, but
+/// The size to which clients may let an object grow. The body of one request is limited, but
 /// patches and the fields that workers write add up (MD13).
 const OBJECT_BYTES_MAX: usize = 12 * 1024 * 1024;
-/// An object may grow by so many bytes in a namespace that is full. Otherwise a finalizer could not
-/// be removed there, or a rebalance aborted.
+/// The growth in bytes that an object is allowed in a full namespace. Otherwise a finalizer could
+/// not be removed there, or a rebalance aborted.
 const GROWTH_BYTES_FREE: usize = 256;
 
-/// Refuses an object that a client made too large, or with which its namespace has too many bytes.
+/// Rejects an object that a client made too large, or that exceeds the bytes of its namespace.
 /// `before` is the stored object.
 pub(super) fn check_size(core: &Core, key: &Key, before: Option<&Object>, draft: &Draft) -> Result<(), Status> {
     let Draft::Put(document) = draft else { return Ok(()) };
@@ -28,7 +27,7 @@ pub(super) fn check_size(core: &Core, key: &Key, before: Option<&Object>, draft:
     let Some(&limited) = core.namespace_bytes_max.get().filter(|_| !key.namespace.is_empty()) else { return Ok(()) };
     let requested = document.whole_len().saturating_sub(before.map_or(0, |before| before.text.len()));
     let used = core.cache.view().namespace_bytes(&key.namespace);
-    // An object that hardly grows may be written: its revision and its times have other lengths.
+    // A small growth is allowed: the lengths of the revision and the times vary.
     if requested <= GROWTH_BYTES_FREE && before.is_some() || used + requested <= limited {
         return Ok(());
     }
@@ -40,11 +39,11 @@ pub(super) fn check_size(core: &Core, key: &Key, before: Option<&Object>, draft:
     Err(Status::forbidden(resource, name, &format!("{quota}, {amounts}")))
 }
 
-/// Commits the outcome of an update. A dry run only returns what the object would be. The inner
-/// error says why the writer rejected the write, for example because another write came first.
+/// Commits the outcome of an update. A dry run only returns the resulting object. The inner error
+/// is the reason why the writer rejected the write, for example a concurrent write.
 ///
-/// `stored` is taken, because a write waits for the disk. A tree that is freed before that, on the
-/// thread that made it, leaves memory to the next request that this processor still has at hand.
+/// `stored` is taken by value, because a write waits for the disk. A tree that is freed before
+/// that, on the thread that allocated it, leaves cached memory to the next request.
 pub(super) async fn commit_update(
     core: &Core,
     stored: Stored,
@@ -62,7 +61,8 @@ pub(super) async fn commit_update(
             Err(rejected) => Ok(Err(rejected)),
         },
         UpdateOutcome::Remove(tree) if dry_run => Ok(Ok(shown(tree)?)),
-        // The answer shows the revision that the caller acted on, not that of the deletion (DE4).
+        // The response contains the revision that the caller acted on, not that of the deletion
+        // (DE4).
         UpdateOutcome::Remove(tree) => {
             let answer = shown(tree.clone())?;
             store(core, object, UpdateOutcome::Remove(tree)).await.map(|outcome| outcome.map(|_| answer))
@@ -85,17 +85,18 @@ async fn store(
     }
 }
 
-/// The answer of the writer to this write, without the write. A dry run is refused like the write.
+/// Returns the result of the writer for this write, without the write. A dry run is rejected like
+/// the write.
 pub(super) fn rehearse(core: &Core, key: &Key, expect: Expect, tree: Tree) -> Result<(), Rejected> {
     let write = Write { key: key.clone(), expect, draft: Draft::Put(Document::new(tree)) };
     match core.writer.rehearse(&core.cache.view(), write) {
         Err(rejected @ Rejected::Refused(_)) => Err(rejected),
-        // A dry run ignores what other writes changed meanwhile.
+        // A dry run ignores changes by concurrent writes.
         _ => Ok(()),
     }
 }
 
-/// Commits one write. The inner error says why the writer rejected it.
+/// Commits one write. The inner error is the reason why the writer rejected it.
 pub(super) async fn commit_one(core: &Core, write: Write) -> Result<Result<Arc<Object>, Rejected>, Status> {
     let outcomes = core.writer.commit(vec![write], Atomicity::Each).await.map_err(failure)?;
     outcomes.into_iter().next().ok_or_else(|| Status::internal("the writer gave no answer"))
@@ -111,7 +112,7 @@ pub(super) fn refusal(key: &Key, rejected: Rejected) -> Status {
     }
 }
 
-/// The answer for a change of an all-or-nothing batch in which another change was refused.
+/// Returns the error of a change in an all-or-nothing batch in which another change was rejected.
 pub(super) fn not_tried(key: &Key) -> Status {
     Status::conflict_because(key.resource, &key.name, "another change of the same batch was refused")
 }
@@ -119,24 +120,24 @@ pub(super) fn not_tried(key: &Key) -> Status {
 pub(super) fn failure(error: WriteError) -> Status {
     match error {
         WriteError::Busy => Status::too_many_requests(1),
-        // The writer has logged it, once for all the writes that failed together.
-        // Nothing was stored, and the database comes back. A full disk stays full for longer.
+        // The writer has logged the error, once for all the writes that failed together. Nothing
+        // was stored, and the database comes back. A full disk stays full for longer.
         WriteError::Unavailable(ref why) if why.is_outage() => try_again(error),
         WriteError::Unavailable(_) | WriteError::InDoubt(_) => Status::unavailable(error.to_string()).already_logged(),
-        // The next leader will answer soon.
+        // The next leader will respond soon.
         WriteError::Following | WriteError::Deposed => try_again(error),
         WriteError::Fenced | WriteError::Closed => Status::unavailable(error.to_string()),
     }
 }
 
-/// 503, with `Retry-After` of one second.
+/// Returns 503 with a `Retry-After` of one second.
 pub(super) fn try_again(why: impl std::fmt::Display) -> Status {
     let details = Details { retry_after_seconds: 1, ..Details::default() };
     Status::unavailable(why.to_string()).with(details).already_logged()
 }
 
-/// The answer to a create of an object that exists (ER2, ER3, DE5). `generated`: the server made
-/// the name, and found no free one.
+/// Returns the error of a create of an object that exists (ER2, ER3, DE5). `generated`: the server
+/// generated the name, and found no free one.
 pub(super) fn exists(there: &Object, generated: bool) -> Status {
     let Key { resource, name, .. } = &there.key;
     let mut status = Status::already_exists(*resource, name);

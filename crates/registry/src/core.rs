@@ -1,4 +1,4 @@
-//! The registry itself: the state that all verbs share. Each verb is in a file of its own.
+//! The registry: the state that all verbs share. Each verb is in its own file.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use ballast_k8s::{GroupResource, Object, Status};
 use ballast_resource::{Kinds, ResourceKind};
 use ballast_watch::{Cache, Fence, Writer};
 
-/// All verbs, as methods. Share it by an `Arc`.
+/// The verbs of the API, as methods. Share it by an `Arc`.
 pub struct Registry {
     pub(super) core: Arc<Core>,
     pub(super) actions: BTreeMap<GroupResource, Arc<dyn Action>>,
@@ -81,31 +81,26 @@ impl Registry {
         self
     }
 
-    /// Sets what computes the cells of a kind that no field of its objects has.
+    /// Sets the source of computed cells, which no field of the kind's objects contains.
     #[must_use]
     pub fn with_computed(mut self, resource: GroupResource, computed: Arc<dyn Computed>) -> Registry {
         self.computed.insert(resource, computed);
         self
     }
 
-    /// What computes cells of the kind.
+    /// Returns the source of computed cells of the kind.
     pub fn computed(&self, resource: GroupResource) -> Option<Arc<dyn Computed>> {
         self.computed.get(&resource).cloned()
     }
 
-    /// Adds a validator of clients' writes of a kind. Validators run in the order of their
-    /// addition.
+    /// Adds a validator of clients' writes of a kind. Validators run in the order of registration.
     #[must_use]
     pub fn with_validator(mut self, resource: GroupResource, validator: Arc<dyn Validator>) -> Registry {
         self.validators.add(resource, validator);
         self
     }
 
-    /// Has this admission change and check every write of a client.
-    ///
-    /// # Panics
-    ///
-    /// If external admission was set before.
+    /// Sets the external admission, which mutates and validates every write of a client.
     #[must_use]
     pub fn with_external_admission(self, admission: Arc<dyn ExternalAdmission>) -> Registry {
         let first = self.core.external_admission.set(admission);
@@ -113,8 +108,8 @@ impl Registry {
         self
     }
 
-    /// Sets the API server that stores the objects of some kinds. It also applies to clients that
-    /// were made before.
+    /// Sets the API server that stores the objects of some kinds. It also applies to existing
+    /// clients.
     ///
     /// # Panics
     ///
@@ -126,8 +121,8 @@ impl Registry {
         self
     }
 
-    /// Refuses writes of clients that would make the objects of a namespace larger than this.
-    /// Writes that run at the same time may exceed it together.
+    /// Limits the total bytes of the objects in a namespace that clients may write. Concurrent
+    /// writes may exceed the limit together.
     ///
     /// # Panics
     ///
@@ -139,15 +134,15 @@ impl Registry {
         self
     }
 
-    /// Refuses the writes of workers while the fence does not hold, because another replica may
-    /// lead then. It does not apply to clients that were made before.
+    /// Rejects writes of workers while the fence does not hold, because another replica may lead
+    /// then. It does not apply to existing clients.
     #[must_use]
     pub fn with_fence(mut self, fence: Fence) -> Registry {
         self.fence = Some(fence);
         self
     }
 
-    /// Refuses a verb that the kind does not have, and writes of kinds that are stored upstream.
+    /// Rejects a verb that the kind does not have, and writes of kinds that are stored upstream.
     pub(super) fn allow_write(&self, target: &Locator, verb: &str) -> Result<(), Status> {
         target.allow(verb)?;
         let resource = target.row.resource;
@@ -167,7 +162,7 @@ impl Registry {
 }
 
 impl Core {
-    /// The API server that stores this kind, if it is stored upstream.
+    /// Returns the API server that stores this kind, if it is stored upstream.
     pub fn remote_store_of(&self, resource: GroupResource) -> Option<&Arc<dyn RemoteStore>> {
         self.remote_store.get().filter(|remote| remote.keeps(resource))
     }

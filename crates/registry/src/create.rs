@@ -39,8 +39,8 @@ impl Registry {
         written.inspect_err(|_| said.iter().for_each(|warning| caller.warnings.warn(warning)))
     }
 
-    /// The warnings about the body are in `read`. The caller gets them also if the object is
-    /// refused.
+    /// Creates a parsed object. The caller gets the warnings about the body even if the object is
+    /// rejected.
     async fn create_read(
         &self,
         caller: Caller<'_>,
@@ -193,7 +193,7 @@ pub(super) fn prepare(
     Ok(is_generated)
 }
 
-/// Takes the namespace and name of the URL over into the object, and refuses an object that names
+/// Takes the namespace and name of the URL over into the object, and rejects an object that names
 /// others (VB17, MD15).
 fn set_name_and_namespace(target: &Locator, object: &mut Tree) -> Result<(), Status> {
     let metadata = metadata::of_mut(object);

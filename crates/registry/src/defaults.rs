@@ -18,8 +18,8 @@ use ballast_watch::{Atomicity, Draft, Expect, Write};
 const WRITES_PER_COMMIT_MAX: usize = 1_000;
 
 impl Registry {
-    /// A number for the defaults of all kinds that are kept here. A program with other defaults, or
-    /// with other kinds, has another one. It is neither 0 nor 1.
+    /// Returns a number that identifies the defaults of all local kinds. It differs between
+    /// programs with different defaults or kinds, and is neither 0 nor 1.
     pub fn defaults_mark(&self) -> i32 {
         let mut hasher = DefaultHasher::new();
         for row in self.core.rows.values().filter(|row| self.core.remote_store_of(row.resource).is_none()) {
@@ -47,7 +47,7 @@ impl Registry {
 fn lacking(core: &Core) -> Vec<Write> {
     let view = core.cache.view();
     let mut writes = Vec::new();
-    // What is stored upstream gets its defaults there.
+    // Objects that are stored upstream get their defaults there.
     for row in core.rows.values().filter(|row| core.remote_store_of(row.resource).is_none()) {
         for object in view.list(row.resource, None) {
             // A write would not repair an object that cannot be read.

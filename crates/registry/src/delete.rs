@@ -151,8 +151,8 @@ pub(super) fn decide(stored: &Stored, propagation: Option<Propagation>, now: Tim
     if tree == stored.whole() { UpdateOutcome::Unchanged } else { UpdateOutcome::Put(tree) }
 }
 
-/// Sets the finalizers of the garbage collector as `propagation` asks. `None` leaves them as they
-/// are (DE6).
+/// Sets the finalizers of the garbage collector according to `propagation`. `None` leaves them
+/// unchanged (DE6).
 fn set_finalizers(metadata: &mut Tree, propagation: Option<Propagation>) {
     let Some(propagation) = propagation else { return };
     let wanted = match propagation {

@@ -1,8 +1,8 @@
-//! Discovery: the documents that tell clients what is served. The legacy ones, the aggregated one,
-//! and `/version` (VE1).
+//! Discovery: the documents that list the served API. The legacy ones, the aggregated one, and
+//! `/version` (VE1).
 //!
-//! *Invariants.* Everything follows from the rows. The documents are made once and need no store
-//! (DI17). An action has no verb but `create`, so that garbage collection and quota leave it alone
+//! *Invariants.* Everything is derived from the rows. The documents are built once and need no
+//! store (DI17). An action has no verb but `create`, so that garbage collection and quota ignore it
 //! (DI6).
 
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use super::published::Published;
 use ballast_resource::{Kinds, Lifetime, ResourceKind};
 
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
-/// One verb for each method that has one (CP1). HEAD is a get, and OPTIONS is no verb at all.
+/// One verb for each method that has one (CP1). HEAD is a get, and OPTIONS has no verb.
 const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 
-/// The paths that `/` lists and that do not follow from the rows.
+/// The paths that `/` lists in addition to those of the rows.
 const PATHS: &[&str] = &[
     "/api",
     "/apis",
@@ -43,13 +43,13 @@ pub struct Discovery {
     groups: Published,
     aggregated: Published,
     by_group: BTreeMap<&'static str, Published>,
-    /// By `group/version`; `v1` in the core group.
+    /// Documents by `group/version`; `v1` in the core group.
     by_version: BTreeMap<String, Published>,
     core: Published,
     core_aggregated: Published,
     paths: Published,
     version: Published,
-    /// What kubectl is told, by the minor version that is named.
+    /// `/version` for kubectl, by the reported minor version.
     versions_for_kubectl: BTreeMap<u32, Published>,
 }
 
@@ -87,22 +87,23 @@ impl Discovery {
         }
     }
 
-    /// `/apis`, legacy: an APIGroupList.
+    /// Returns `/apis`, legacy: an APIGroupList.
     pub fn groups(&self) -> &Published {
         &self.groups
     }
 
-    /// `/apis` as `apidiscovery.k8s.io/v2`.
+    /// Returns `/apis` as `apidiscovery.k8s.io/v2`.
     pub fn aggregated(&self) -> &Published {
         &self.aggregated
     }
 
-    /// `/apis/{group}`: an APIGroup.
+    /// Returns `/apis/{group}`: an APIGroup.
     pub fn group(&self, group: &str) -> Option<&Published> {
         self.by_group.get(group)
     }
 
-    /// `/apis/{group}/{version}`, or `/api/{version}` of the core group: an APIResourceList.
+    /// Returns `/apis/{group}/{version}`, or `/api/{version}` of the core group: an
+    /// APIResourceList.
     pub fn resources(&self, group: &str, version: &str) -> Option<&Published> {
         match group {
             "" => self.by_version.get(version),
@@ -110,29 +111,29 @@ impl Discovery {
         }
     }
 
-    /// `/api`, legacy: the versions of the core group, if there is anything in it (DI13).
+    /// Returns `/api`, legacy: the versions of the core group, if it has any (DI13).
     pub fn core(&self) -> &Published {
         &self.core
     }
 
-    /// `/api` as `apidiscovery.k8s.io/v2`.
+    /// Returns `/api` as `apidiscovery.k8s.io/v2`.
     pub fn core_aggregated(&self) -> &Published {
         &self.core_aggregated
     }
 
-    /// `/`
+    /// Returns `/`.
     pub fn paths(&self) -> &Published {
         &self.paths
     }
 
-    /// `/version`
+    /// Returns `/version`.
     pub fn version(&self) -> &Published {
         &self.version
     }
 
-    /// `/version` for a client with this `User-Agent`. kubectl warns of a server whose minor
-    /// version is not next to its own, and each kubectl from 1.31 to 1.37 works here. So it is told
-    /// the nearest version that it does not warn of (NG8).
+    /// Returns `/version` for a client with this `User-Agent`. kubectl warns about a server with a
+    /// minor version that is not adjacent to its own, and each kubectl from 1.31 to 1.37 works
+    /// here. So the response contains the nearest version without a warning (NG8).
     pub fn version_for(&self, user_agent: &str) -> &Published {
         let digits = user_agent.strip_prefix("kubectl/v1.").and_then(|rest| rest.split('.').next());
         let minor = digits.and_then(|digits| digits.parse().ok()).filter(|minor| KUBECTL_MINORS.contains(minor));
@@ -153,7 +154,7 @@ struct Version<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// In the order of the rows.
+    /// Returns all groups in the order of the rows.
     fn all(kinds: &'a Kinds) -> Vec<Group<'a>> {
         let mut groups: Vec<Group<'a>> = Vec::new();
         for row in kinds.rows() {
@@ -217,7 +218,7 @@ impl Version<'_> {
     }
 }
 
-/// A row and its subresources, in the legacy form.
+/// Returns a row and its subresources, in the legacy form.
 fn resources(row: &ResourceKind) -> Vec<Value> {
     let mut main = json!({
         "name": row.plural,
@@ -242,7 +243,7 @@ fn resources(row: &ResourceKind) -> Vec<Value> {
     std::iter::once(main).chain(below).collect()
 }
 
-/// The subresources of a row, sorted: name, kind, verbs.
+/// Returns the subresources of a row, sorted: name, kind, verbs.
 fn subresources(row: &ResourceKind) -> Vec<(&'static str, &'static str, &'static [&'static str])> {
     let proxy = row.proxy.map(|kind| ("proxy", kind, PROXY_VERBS));
     let status = row.status_subresource.then_some(("status", row.kind, STATUS_VERBS));
@@ -278,7 +279,7 @@ fn name_lists(row: &ResourceKind, resource: &mut Value) {
     }
 }
 
-/// DI4: eight bytes of the hash of the version that is stored.
+/// Returns the first eight bytes of the hash of the stored version (DI4).
 fn storage_version_hash(row: &ResourceKind) -> String {
     let hash = Sha256::digest(format!("{}/{}/{}", row.group, row.stored_version, row.kind));
     STANDARD.encode(&hash[..8])
@@ -311,8 +312,8 @@ fn paths(core: &[Group<'_>], groups: &[Group<'_>]) -> Vec<String> {
     paths
 }
 
-/// The order of versions (DI14): by stability, then by major and minor number. Names of another
-/// form come last, in alphabetical order.
+/// Returns the sort key of a version (DI14): stability, then major and minor number. Names of
+/// another form come last, in alphabetical order.
 fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<&str>) {
     let parsed = || -> Option<(u8, u64, u64)> {
         let rest = version.strip_prefix('v')?;
@@ -331,19 +332,19 @@ fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<&str>) {
     (stability, major, minor, std::cmp::Reverse(version))
 }
 
-/// The minor version of the API server whose behaviour this one follows.
+/// The minor version of the API server that this one imitates.
 const MINOR: u32 = 36;
 /// The minor versions of kubectl that work with this server.
 const KUBECTL_MINORS: std::ops::RangeInclusive<u32> = 31..=37;
 
-/// The version nearest to ours that is next to kubectl's.
+/// Returns the version nearest to `MINOR` that is adjacent to kubectl's.
 fn near(kubectl: u32) -> u32 {
     MINOR.clamp(kubectl - 1, kubectl + 1)
 }
 
-/// The document of `/version` (VE1). Clients compare major and minor with their own and warn when
-/// they are far apart. So these are the numbers of the API server whose behaviour this one follows;
-/// the rest is Ballast's own.
+/// Builds the document of `/version` (VE1). Clients compare major and minor with their own and warn
+/// about a large difference, so these are the numbers of the API server that this one imitates; the
+/// rest describes Ballast.
 fn version(minor: u32) -> Value {
     let os = std::env::consts::OS;
     let arch = match std::env::consts::ARCH {

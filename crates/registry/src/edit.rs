@@ -1,16 +1,18 @@
-//! Edits: updates by parts of Ballast that name the members they change. The rest of the object was
-//! admitted when it was stored, so it is neither parsed nor validated again; its text is copied.
+//! Edits: updates by Ballast components that name the members they change. The rest of the object
+//! was admitted when it was stored; it is neither parsed nor validated again, and its text is
+//! copied.
 //!
-//! *Invariant:* an edit has the result of an update of the whole object. Debug builds, and with
-//! them all tests, do both and compare.
+//! *Invariant:* an edit has the result of an update of the whole object. Debug builds, and
+//! therefore all tests, do both and compare.
 //!
-//! Where the object has managers, the edit is recorded among them. Managers change only where
-//! fields change, so it is enough to compare the edited members before and after.
+//! If the object has managers, the edit is recorded in them. Managers change only where fields
+//! change, which the edited members show.
 //!
 //! In a batch, most objects have the same record of managers and the same shape of change, and so
 //! the same new record (`Known`).
 //!
-//! Left out: deletes and finalizers. A write that removes the last finalizer has to be an update.
+//! Not supported: deletes and finalizers. A write that removes the last finalizer must be an
+//! update.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,20 +32,19 @@ use ballast_k8s::{
 };
 use ballast_resource::Comparison;
 
-/// Objects longer than this are admitted as a whole when their metadata is edited, because all
-/// annotations together have a bound. Shorter objects cannot exceed it.
+/// Objects longer than this are admitted as a whole when their metadata is edited, because the
+/// total size of annotations is limited. Shorter objects cannot exceed the limit.
 const WITHIN_ALL_BOUNDS_BYTES: usize = 128 * 1024;
 
-/// The changes of records that a batch remembers.
+/// The number of record changes that a batch caches.
 const KNOWN_MAX: usize = 8;
 
-/// What the edits of one batch, which have one manager and one time, made of the records of
-/// managers.
+/// Cached changes of manager records by the edits of one batch, which share a manager and a time.
 #[derive(Default)]
 pub(super) struct Known(VecDeque<(GroupResource, RecordShape, Shape, ShapePatch)>);
 
-/// What a change of fields depends on. Of two changes of one shape, a comparison finds the same
-/// fields added, modified and removed, so most need not be compared.
+/// The input that determines a comparison. Two changes of the same shape add, modify and remove the
+/// same fields, so most need not be compared.
 #[derive(PartialEq, Eq)]
 struct Shape {
     members: Vec<&'static [&'static str]>,
@@ -53,7 +54,7 @@ struct Shape {
     after: Outline,
 }
 
-/// The stored object with its edits. `None` if they change nothing.
+/// Returns the stored object with the edits applied. `None` if they change nothing.
 pub(super) fn document(
     admission: &Admission<'_>,
     manager: &str,
@@ -110,16 +111,16 @@ pub(super) fn document(
     Ok(Some(Document::edited(stored, parts, managers, generation)))
 }
 
-/// Whether no member is named twice, or within another one. Then each edit says by itself whether
-/// it changed its member.
+/// Returns whether no member is named twice, or within another one. Then each edit can be checked
+/// for changes separately.
 fn are_apart(members: &[&[&str]]) -> bool {
     let is_apart = |one: &[&str], other: &[&str]| !one.starts_with(other) && !other.starts_with(one);
     members.iter().enumerate().all(|(index, one)| members[..index].iter().all(|other| is_apart(one, other)))
 }
 
 impl Known {
-    /// The record after the writer was made the manager of what changed. Without a shape, the
-    /// change is not remembered.
+    /// Returns the record after the writer was made the manager of the changed fields. Without a
+    /// shape, the change is not cached.
     fn patch(
         &mut self,
         writing: &Writing<'_>,
@@ -151,7 +152,7 @@ impl Known {
     }
 }
 
-/// Whether the edit raises the generation (MD2, ST8).
+/// Returns whether the edit increments the generation (MD2, ST8).
 fn counts(admission: &Admission<'_>, edit: &Edit) -> bool {
     match edit.member.first() {
         Some(&"status") => !admission.row.status_subresource,
@@ -159,7 +160,7 @@ fn counts(admission: &Admission<'_>, edit: &Edit) -> bool {
     }
 }
 
-/// The result of the same edits by an update of the whole object.
+/// Returns the result of the same edits by an update of the whole object.
 fn updated(
     admission: &Admission<'_>,
     manager: &str,
@@ -177,8 +178,8 @@ fn updated(
     })
 }
 
-/// Whether an update of the whole object has the same result. Where an update changes more than the
-/// edits do, the edits are not to blame: an object that an older Ballast stored may lack a default.
+/// Returns whether an update of the whole object has the same result. Additional changes by the
+/// update do not count: an object stored by an older Ballast may lack a default.
 pub(super) fn is_what_an_update_does(
     admission: &Admission<'_>,
     manager: &str,

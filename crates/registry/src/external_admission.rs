@@ -1,10 +1,10 @@
-//! External admission: another server may change or refuse what clients write. Examples are
+//! External admission: another server may change or reject writes of clients. Examples are
 //! admission webhooks, and the check that a namespace exists.
 //!
-//! A server without a host cluster has none. Ballast's own workers do not call it: their writes
-//! follow from what clients were allowed to write, and many of them are one transaction. The
-//! exception are writes that place workloads: the worker asks before it commits
-//! (`admission_check`), and the answer can only refuse.
+//! A server without a host cluster has none. Ballast's own workers skip it: their writes follow
+//! from admitted writes of clients, and many of them form one transaction. The exception is
+//! scheduling: the worker queries external admission before it commits (`admission_check`), and the
+//! result can only reject the write.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ impl Operation {
     }
 }
 
-/// The user who asks for a write, and where warnings about it are collected.
+/// The user that requests a write, and the collector of its warnings.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     pub user: &'a User,
@@ -67,7 +67,7 @@ impl<'a> AdmissionAttributes<'a> {
         self.options.dry_run()
     }
 
-    /// The other versions in which this kind is served.
+    /// Returns the other versions in which this kind is served.
     pub fn other_versions(&self) -> impl Iterator<Item = &'a ResourceKind> {
         let (own, resource) = (self.row.version, self.row.resource);
         let rows = self.kinds.rows().iter().map(|row| &**row);
@@ -80,7 +80,7 @@ impl<'a> AdmissionAttributes<'a> {
 pub enum RequestOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
-    /// Of a request that is not for an object itself.
+    /// The options of a request for something other than an object.
     None,
 }
 
@@ -93,7 +93,7 @@ impl RequestOptions<'_> {
         }
     }
 
-    /// Returns the options that the client gave, as `CreateOptions`, `UpdateOptions` or
+    /// Returns the options as the client sent them: `CreateOptions`, `UpdateOptions` or
     /// `DeleteOptions` without `kind` and `apiVersion`. A patch counts as an update.
     pub fn to_json(self) -> Map<String, Value> {
         match self {
@@ -104,19 +104,19 @@ impl RequestOptions<'_> {
     }
 }
 
-/// Changes or refuses writes of clients. A call may wait for another server, so it comes before
-/// anything is written; a patch keeps the lock of its object meanwhile. Warnings and audit
+/// Changes or rejects writes of clients. A call may wait for another server, so it comes before
+/// anything is written; a patch holds the lock of its object meanwhile. Warnings and audit
 /// annotations go to `Caller::warnings`.
 #[async_trait]
 pub trait ExternalAdmission: Send + Sync + 'static {
-    /// Checks that an object may be created here at all, for example that its namespace exists.
+    /// Checks that an object may be created at all, for example that its namespace exists.
     async fn check_create(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status>;
 
-    /// Whether this write of a client has to be admitted here. If not, neither `mutate` nor
+    /// Returns whether this write of a client must be admitted. If not, neither `mutate` nor
     /// `validate` is called.
     fn applies_to(&self, attributes: &AdmissionAttributes<'_>) -> bool;
 
-    /// May change the object before it is validated.
+    /// Changes the object, if necessary, before it is validated.
     async fn mutate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -124,7 +124,7 @@ pub trait ExternalAdmission: Send + Sync + 'static {
         old: Option<&Tree>,
     ) -> Result<(), Status>;
 
-    /// Accepts or refuses the object that would be stored. `object` is `None` for a delete.
+    /// Accepts or rejects the object to be stored. `object` is `None` for a delete.
     async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -132,15 +132,14 @@ pub trait ExternalAdmission: Send + Sync + 'static {
         old: Option<&Tree>,
     ) -> Result<(), Status>;
 
-    /// Whether some write of a worker to this kind would have to be reviewed. The object is not
+    /// Returns whether any write of a worker to this kind could need a review. The object is not
     /// known yet, so `attributes.name` may be empty.
     fn matches_any(&self, attributes: &AdmissionAttributes<'_>) -> bool;
 
-    /// Whether this write of a worker has to be reviewed.
+    /// Returns whether this write of a worker must be reviewed.
     fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool;
 
-    /// Accepts or refuses a write of a worker. `None`: the configuration is not read yet, so there
-    /// is no answer.
+    /// Accepts or rejects a write of a worker. `None` if the configuration has not been loaded yet.
     async fn review(
         &self,
         attributes: &AdmissionAttributes<'_>,

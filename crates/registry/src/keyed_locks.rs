@@ -9,8 +9,7 @@ use ballast_k8s::Key;
 
 /// How often a patch is applied before it is answered with a conflict (PA4).
 pub(super) const ATTEMPTS_MAX: usize = 8;
-/// The number of locks. Objects whose keys share a lock wait for each other, too, which costs time
-/// and nothing else.
+/// The number of locks. Objects that share a lock wait for each other, too, which only costs time.
 const LOCKS: usize = 1024;
 
 /// The locks, chosen by the hash of the key.

@@ -1,6 +1,6 @@
-//! The verbs of the API, once for all kinds and without HTTP. A caller (the HTTP server or a
-//! worker) names a verb, the row of a kind, and an object as a JSON tree. The registry decides what
-//! is written, and the one writer commits it.
+//! The verbs of the API, implemented once for all kinds and without HTTP. A caller (the HTTP server
+//! or a worker) passes a verb, the row of a kind, and an object as a JSON tree. The registry
+//! decides on the write, and the single writer commits it.
 //!
 //! ```text
 //!  client: create, update, patch, apply, delete         worker: Client::batch
@@ -25,20 +25,19 @@
 //!  get, list ◄── a view of the cache          watch ◄── events of the cache, or the log
 //! ```
 //!
-//! *Promises.* Every stored object was admitted: pruned, defaulted and validated. A write that
-//! changes nothing is not made. Each write names the revision that it was decided on, so no write
-//! is lost, and none is made from an old state. Errors are `Status`, with the messages of
-//! Kubernetes.
+//! *Guarantees.* Every stored object was admitted: pruned, defaulted and validated. A write without
+//! changes is skipped. Each write carries the revision that it was decided on, so no write is lost,
+//! and none is based on an old state. Errors are `Status`, with the messages of Kubernetes.
 //!
-//! *Why it is so.* An object is parsed once and serialized once on its way in; on its way out it is
-//! bytes already. Admission runs in the task of the request, and not in the writer: it may be slow,
-//! and only the writer is one for all. If another write comes first, the precondition fails, and
-//! the verb decides again where that is what Kubernetes does (patch, apply, delete). Many patches
+//! *Rationale.* An object is parsed once and serialized once on its way in; on its way out its
+//! bytes are sent unparsed. Admission runs in the task of the request and not in the writer: it may
+//! be slow, and all requests share the writer. If another write comes first, the precondition
+//! fails, and the verb decides again where Kubernetes does so (patch, apply, delete). Many patches
 //! of one object would fail most of their attempts, so they take a lock (`keyed_locks`). Workers
-//! skip external admission, because one batch of theirs has many objects; a worker that places
-//! workloads asks before it commits (`admission_check`).
+//! skip external admission, because one of their batches contains many objects; a worker that
+//! schedules workloads queries it before it commits (`admission_check`).
 //!
-//! *Left to others.* Kinds by name (rows are handed in), authorization (`auth`), and namespaces as
+//! *Out of scope.* Kinds by name (callers pass the rows), authorization (`auth`), and namespaces as
 //! objects: any valid namespace exists.
 //!
 //! # Modules
@@ -47,24 +46,24 @@
 //!
 //! Types that all verbs need:
 //! - `metadata_types`: the types of the members of `metadata`
-//! - `metadata`: the rules of `metadata` that hold for every kind
-//! - `part`: which part of an object a write is about
-//! - `locator`: which kind, namespace and name a request is about
+//! - `metadata`: the rules of `metadata` that apply to every kind
+//! - `part`: the part of an object that a write changes
+//! - `locator`: the kind, namespace and name of a request
 //! - `warnings`: warnings for the caller and annotations for the audit log
-//! - `action`: a kind that acts when it is created, and is never stored
-//! - `computed`: cells of a table that no field of the object has
+//! - `action`: kinds that act when they are created, and are never stored
+//! - `computed`: cells of a table that no field of the object contains
 //! - `external_admission`: admission by another server, such as webhooks
-//! - `validator`: built-in admission of one kind, by other rooms of the server
-//! - `keyed_locks`: patches of one object wait for each other
-//! - `remote_store`: kinds that another API server keeps
-//! - `core`: `Registry`, which the verbs below are methods of
+//! - `validator`: built-in admission of one kind, implemented by other crates
+//! - `keyed_locks`: serializes patches of one object
+//! - `remote_store`: kinds that another API server stores
+//! - `core`: `Registry`, the type that implements the verbs
 //!
 //! From a body to a write:
-//! - `ownership`: which manager owns which field
-//! - `admit`: read, default, prepare and validate an object
+//! - `ownership`: managed fields and their managers
+//! - `admit`: reads, defaults, prepares and validates an object
 //! - `stored`: the stored object that a write is decided on
-//! - `update_outcome`: decides what an update of a stored object writes
-//! - `commit`: commits an outcome, or says why the writer refused it
+//! - `update_outcome`: decides on the write of an update
+//! - `commit`: commits an outcome, or returns the error of the writer
 //! - `newest`: looks objects up by name, consistently across replicas
 //! - `admission_chain`: the admission of one write of a client
 //!
@@ -78,12 +77,12 @@
 //! - `delete`: delete and deletecollection
 //! - `edit`: an update that changes named members only
 //! - `client`: batches of changes, for workers and actions
-//! - `admission_check`: asks external admission about the write of a worker
+//! - `admission_check`: queries external admission about the write of a worker
 //! - `defaults`: fills in new defaults at start-up
 //! - `import`: validates an object of another server
 //!
-//! Documents and tables that follow from the rows:
-//! - `published`: a document that never changes
+//! Documents and tables that are derived from the rows:
+//! - `published`: immutable documents
 //! - `discovery`
 //! - `openapi`
 //! - `table`: objects as rows and columns

@@ -1,5 +1,5 @@
-//! Get and list: the state that answers, the objects that are selected, and the pages they are cut
-//! into (RV1-RV9, RV16, CH1-CH10).
+//! Get and list: chooses the state to read, selects objects, and paginates them (RV1-RV9, RV16,
+//! CH1-CH10).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,27 +16,27 @@ use ballast_k8s::{
 use ballast_resource::Lifetime;
 use ballast_watch::{PastError, Stale, View};
 
-/// How long a read waits for a revision that is not there yet (RV3).
+/// How long a read waits for a revision that does not exist yet (RV3).
 const REVISION_WAIT: Duration = Duration::from_secs(3);
 
 /// One page of a list, or the whole list.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// The revision of the state that the items are from (RV16).
+    /// The revision of the state that contains the items (RV16).
     pub revision: Revision,
     pub items: Vec<Arc<Object>>,
     /// The token of the next page. `None` if this is the last page.
     pub continue_token: Option<String>,
-    /// The number of objects after this page. `None` on the last page, and where a selector would
-    /// have to look at each object (CH2).
+    /// The number of objects after this page. `None` on the last page, and if a selector would have
+    /// to check each object (CH2).
     pub remaining: Option<usize>,
 }
 
 impl Registry {
     pub async fn get(&self, target: &Locator, options: &GetOptions) -> Result<Arc<Object>, Status> {
         if target.row.lifetime == Lifetime::Action {
-            // Objects of this kind are never stored. kubectl apply looks for one, and then creates
-            // it (C1).
+            // Objects of this kind are never stored. kubectl apply gets the object, and then
+            // creates it (C1).
             let name = target.name.as_deref().unwrap_or_default();
             return Err(Status::not_found(target.row.resource, name));
         }
@@ -47,7 +47,7 @@ impl Registry {
         view.get(&key).cloned().ok_or_else(|| Status::not_found(key.resource, &key.name))
     }
 
-    /// The size in bytes of the object that the target names; zero if it does not exist.
+    /// Returns the size in bytes of the object that the target names; zero if it does not exist.
     pub fn stored_bytes(&self, target: &Locator) -> usize {
         let Ok(key) = target.key() else { return 0 };
         self.core.cache.view().get(&key).map_or(0, |object| object.text.len())
@@ -65,7 +65,8 @@ impl Registry {
         let token = token.transpose()?;
         let view = match &token {
             Some(token) => {
-                // Another replica may have given the page before, from a state that is not here.
+                // Another replica may have served the previous page, from a state that is not here
+                // yet.
                 if token.revision.is_none_or(|revision| revision > self.core.cache.view().revision) {
                     await_state(&self.core, None).await?;
                 }
@@ -90,7 +91,7 @@ impl Registry {
         })
     }
 
-    /// The matrix of `resourceVersion`, `resourceVersionMatch` and `limit` (RV4-RV9).
+    /// Implements the matrix of `resourceVersion`, `resourceVersionMatch` and `limit` (RV4-RV9).
     async fn view_for(&self, target: &Locator, options: &ListOptions) -> Result<Arc<View>, Status> {
         await_state(&self.core, options.revision).await?;
         let Some(revision) = options.revision.filter(|&revision| revision > Revision::ZERO) else {
@@ -105,13 +106,13 @@ impl Registry {
         }
         match self.core.cache.view_at(revision) {
             Ok(view) => Ok(view),
-            // The pages of a list are cut from one view, and the next page could not find this one.
+            // All pages of a list are cut from one view, and the next page could not find this one.
             Err(_) if options.limit.is_some() => Err(Status::expired(LIST_EXPIRED)),
             Err(_) => self.logged_view(target, revision).await,
         }
     }
 
-    /// A state that is older than the windows, as far as the log is not compacted (RV9).
+    /// Reads a state that is older than the window from the log, unless it is compacted (RV9).
     async fn logged_view(&self, target: &Locator, revision: Revision) -> Result<Arc<View>, Status> {
         static SLOTS: Semaphore = Semaphore::const_new(PAST_LISTS_MAX);
         let _slot = SLOTS.acquire().await.map_err(Status::internal)?;
@@ -125,7 +126,7 @@ impl Registry {
     }
 }
 
-/// Lists of old states at the same time. Further ones wait.
+/// The limit of concurrent lists of old states. Further ones wait.
 const PAST_LISTS_MAX: usize = 2;
 
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
@@ -135,7 +136,7 @@ const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to displ
      remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were \
      created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Refuses selectors that the kind does not support. Only namespaced kinds have a namespace to
+/// Rejects selectors that the kind does not support. Only namespaced kinds have a namespace to
 /// select by, and only the fields that the row names can be selected.
 pub(super) fn check_selectors(target: &Locator, options: &ListOptions) -> Result<(), Status> {
     if let Some(refusal) = options.fields.unsupported(target.row.selectable_fields) {
@@ -150,20 +151,20 @@ pub(super) fn check_selectors(target: &Locator, options: &ListOptions) -> Result
     }
 }
 
-/// Waits until the view is as new as a read wants it: the newest state for one that names no
-/// revision, that revision for one that names one, and any state for zero.
+/// Waits until the view is recent enough for a read: the newest state without a revision, at least
+/// the given revision, and any state for zero.
 pub(super) async fn await_state(core: &Core, revision: Option<Revision>) -> Result<(), Status> {
     match revision {
         None => newest::view(core).await.map(drop),
         Some(Revision::ZERO) if core.cache.is_outdated() => Err(commit::try_again(Stale::Unreachable)),
         Some(Revision::ZERO) => Ok(()),
-        // A replica that is cut off cannot know what was compacted or taken back.
+        // A partitioned replica cannot know which revisions were compacted or rolled back.
         Some(_) if core.cache.is_cut_off() => Err(commit::try_again(Stale::Unreachable)),
         Some(revision) => await_revision(core, revision).await,
     }
 }
 
-/// Waits a short time for a revision that the caller may have seen elsewhere (RV3).
+/// Waits a short time for a revision that the caller may have seen at another replica (RV3).
 pub(super) async fn await_revision(core: &Core, revision: Revision) -> Result<(), Status> {
     let current = core.cache.view().revision;
     if current >= revision || tokio::time::timeout(REVISION_WAIT, core.cache.reached(revision)).await.is_ok() {
@@ -179,7 +180,7 @@ pub(super) async fn await_revision(core: &Core, revision: Revision) -> Result<()
     Err(status.with(Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() }))
 }
 
-/// The objects that the options select, in key order.
+/// Returns the objects that the options select, in key order.
 pub(super) fn selected<'a>(
     view: &'a View,
     target: &'a Locator,
@@ -205,9 +206,9 @@ fn page(view: &View, target: &Locator, options: &ListOptions, after: Option<&Con
 struct Collection<F> {
     /// Its name. A token carries it, so that its count is used for no other collection.
     of: String,
-    /// The number of its objects, if that is known without a walk.
+    /// The number of its objects, if known without a walk.
     size: F,
-    /// True if no selector leaves objects out.
+    /// Whether all objects are selected.
     is_all: bool,
 }
 
@@ -219,8 +220,8 @@ fn size(view: &View, target: &Locator) -> Option<usize> {
     target.namespace.is_none().then(|| view.count(target.row.resource, None))
 }
 
-/// The first `limit` objects of `rest`, which follows `after`. The rest is counted at most once in
-/// a chain of pages: each token says how many objects follow it (CH2).
+/// Returns the first `limit` objects of `rest`, which follows `after`. The rest is counted at most
+/// once in a chain of pages: each token contains the number of objects that follow it (CH2).
 fn page_of<'a>(
     mut rest: impl Iterator<Item = &'a Arc<Object>>,
     revision: Revision,
@@ -245,7 +246,7 @@ fn page_of<'a>(
         }
     };
     let remaining = collection.is_all.then(|| match known.and_then(|known| known.checked_sub(items.len())) {
-        // At least one object follows. A token with another count was not made here.
+        // At least one object follows. A token with another count was not issued by this server.
         Some(left) if left > 0 => left,
         _ => 1 + rest.count(),
     });
@@ -278,8 +279,8 @@ mod tests {
         (0..count).map(plant).collect()
     }
 
-    /// Reads a collection page by page. Returns what each page says is left, and how many objects
-    /// were looked at for all of them.
+    /// Reads a collection page by page. Returns the remaining count of each page, and the number of
+    /// objects visited for all of them.
     fn read_in_pages(plants: &[Arc<Object>], limit: usize, size: Option<usize>) -> (Vec<Option<usize>>, usize) {
         let visited = Cell::new(0);
         let collection = Collection { of: "plants/home".to_owned(), size: || size, is_all: true };
@@ -302,7 +303,7 @@ mod tests {
         const LIMIT: usize = 10;
         let pages = COUNT / LIMIT;
         let plants = plants(COUNT);
-        // A page looks at its own objects and at the next one.
+        // A page visits its own objects and the next one.
         let needed = COUNT + pages - 1;
         for (size, visited_max) in [(Some(COUNT), needed), (None, needed + COUNT)] {
             let (left, visited) = read_in_pages(&plants, LIMIT, size);

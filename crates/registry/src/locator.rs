@@ -1,5 +1,5 @@
 //! The kind, namespace and name that a request is about. Verbs that the kind does not have are
-//! refused here.
+//! rejected here.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Locator {
 }
 
 impl Locator {
-    /// The key of the named object; 404 where the scope does not fit (VB10).
+    /// Returns the key of the named object; 404 where the scope does not fit (VB10).
     pub(super) fn key(&self) -> Result<Key, Status> {
         let Some(name) = self.name.as_deref().filter(|name| !name.is_empty()) else {
             return Err(Status::bad_request("name must be provided"));

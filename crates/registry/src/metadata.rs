@@ -1,6 +1,5 @@
-//! The rules of `metadata` that hold for every kind: the fields that the server sets, the fields
-//! that never change, and the form of names, labels, annotations, finalizers and owners (MD1-MD9,
-//! GN1-GN4).
+//! The rules of `metadata` that apply to every kind: the fields that the server sets, the immutable
+//! fields, and the form of names, labels, annotations, finalizers and owners (MD1-MD9, GN1-GN4).
 //!
 //! All functions here expect the types of `ObjectMeta`. `metadata_types` checks them first.
 
@@ -27,7 +26,7 @@ const SERVER_FIELDS: [&str; 7] = [
     "resourceVersion",
     "selfLink",
 ];
-/// Fields that an update keeps when it leaves them out (MD7).
+/// Fields that an update keeps if it omits them (MD7).
 const KEPT_FIELDS: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 /// Fields that no update may change (MD6). The name and the namespace of the client's object were
@@ -35,7 +34,7 @@ const KEPT_FIELDS: [&str; 5] =
 const IMMUTABLE_FIELDS: [&str; 6] =
     ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
-/// The text of a member. Empty if it is absent or no text.
+/// Returns the text of a member. Empty if it is absent or not a string.
 pub(super) fn text<'a>(metadata: &'a Tree, name: &str) -> &'a str {
     metadata.get(name).and_then(Value::as_str).unwrap_or_default()
 }
@@ -45,7 +44,7 @@ pub(super) fn of(object: &Tree) -> &Tree {
     object.get("metadata").and_then(Value::as_object).unwrap_or(&NONE)
 }
 
-/// The metadata of an object. If there is none, an empty one is added.
+/// Returns the metadata of an object, adding an empty one if it is missing.
 pub(super) fn of_mut(object: &mut Tree) -> &mut Tree {
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Tree::new()));
     if !metadata.is_object() {
@@ -69,11 +68,11 @@ pub(super) fn begin(metadata: &mut Tree, uid: String, now: Time) {
     metadata.insert("generation".to_owned(), Value::from(1));
 }
 
-/// A name that begins with `base` (GN1).
+/// Returns a generated name that starts with `base` (GN1).
 pub(super) fn generate_name(base: &str, random: u64) -> String {
     const NAME_LENGTH_MAX: usize = 63;
     const SUFFIX_LENGTH: usize = 5;
-    /// Without vowels, so that no words come out, and without letters that look alike.
+    /// Without vowels, to avoid words, and without letters that look alike.
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let end = base.floor_char_boundary(NAME_LENGTH_MAX - SUFFIX_LENGTH);
     let mut name = base[..end].to_owned();
@@ -86,8 +85,8 @@ pub(super) fn generate_name(base: &str, random: u64) -> String {
     name
 }
 
-/// Takes over from the stored object what the update leaves out or may not change (MD7), and
-/// reports changes that are not allowed (MD6, MD8). The caller computes the generation.
+/// Copies fields from the stored object that the update omits or may not change (MD7), and reports
+/// forbidden changes (MD6, MD8). The caller computes the generation.
 pub(super) fn inherit(metadata: &mut Tree, old: &Tree, errors: &mut FieldErrors) {
     metadata.remove("selfLink");
     for field in KEPT_FIELDS {
@@ -118,8 +117,7 @@ pub(super) fn inherit(metadata: &mut Tree, old: &Tree, errors: &mut FieldErrors)
     }
 }
 
-/// Keeps the stored spelling of a time that is only written differently. Clients that parse and
-/// print times change it.
+/// Keeps the stored spelling of an equal time. Clients that parse and format times change it.
 fn keep_spelling(metadata: &mut Tree, old: &Tree, field: &str) {
     let time = |tree: &Tree| text(tree, field).parse::<Time>().ok();
     if let (Some(given), Some(kept)) = (time(metadata), time(old))
@@ -143,7 +141,7 @@ pub(super) fn validate(metadata: &Tree, namespaced: bool, errors: &mut FieldErro
     };
     let base = text(metadata, "generateName");
     if !base.is_empty() {
-        // A suffix follows the base, so a dash or dot at its end is inside the name.
+        // A suffix follows the base, so a trailing dash or dot is inside the name.
         refuse("generateName", base, subdomain_faults(&format!("{base}a")));
     }
     let name = text(metadata, "name");
@@ -187,7 +185,7 @@ pub(super) fn validate(metadata: &Tree, namespaced: bool, errors: &mut FieldErro
 fn validate_owners(metadata: &Tree, errors: &mut FieldErrors) {
     let path = || FieldPath::new("metadata.ownerReferences");
     let mut controllers: Vec<String> = Vec::new();
-    // Upstream names no index in these paths.
+    // Upstream includes no index in these paths.
     for owner in owners(metadata) {
         let api_version = text(owner, "apiVersion");
         if api_version.is_empty() || api_version.matches('/').count() > 1 {
@@ -237,7 +235,7 @@ pub(super) fn merge_owners(metadata: &mut Tree, warnings: &mut Vec<String>) {
     }
 }
 
-/// Warns of new finalizers whose names may collide with those of others (MD8).
+/// Warns about new finalizers with names that may collide with those of others (MD8).
 pub(super) fn warn_of_finalizers(metadata: &Tree, old: Option<&Tree>, warnings: &mut Vec<String>) {
     let mut known: HashSet<&str> = old.into_iter().flat_map(finalizers).collect();
     let mut left = TOLD_MAX;
@@ -324,7 +322,7 @@ mod tests {
         assert_eq!(name.len(), "web-".len() + 5);
         assert_eq!(generate_name(&"a".repeat(80), 1).len(), 63);
         assert_ne!(generate_name("web-", 1), generate_name("web-", 2));
-        // Cutting in the middle of a letter must not end in a panic; validation refuses the name.
+        // Cutting in the middle of a letter must not end in a panic; validation rejects the name.
         assert_eq!(generate_name(&"é".repeat(40), 1).len(), 63);
     }
 

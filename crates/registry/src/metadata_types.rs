@@ -7,7 +7,7 @@ use ballast_k8s::{Time, type_of};
 
 type Tree = Map<String, Value>;
 
-/// `metadata` as an object. The error says what it is instead.
+/// Returns `metadata` as an object. The error contains its actual type.
 pub(super) fn expect_object(metadata: &mut Value) -> Result<&mut Tree, String> {
     let found = type_of(metadata);
     metadata
@@ -15,8 +15,8 @@ pub(super) fn expect_object(metadata: &mut Value) -> Result<&mut Tree, String> {
         .ok_or_else(|| format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"))
 }
 
-/// Checks the type of each known member (MD12). Removes nulls, and maps and lists that are empty,
-/// because Go's `ObjectMeta` does not tell these from absent ones.
+/// Checks the type of each known member (MD12). Removes nulls and empty maps and lists, because
+/// Go's `ObjectMeta` does not distinguish them from absent ones.
 pub(super) fn check_types(metadata: &mut Tree) -> Result<(), String> {
     check_all_types(metadata)?;
     metadata.retain(|_, value| match value {
@@ -88,7 +88,7 @@ fn check_owner_types(owner: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks `metadata.managedFields` (AP20): a list of entries, whose members have their types.
+/// Checks `metadata.managedFields` (AP20): a list of entries with typed members.
 pub(super) fn check_managed_fields_types(list: &Value) -> Result<(), String> {
     let entries = match list {
         Value::Array(entries) => entries.as_slice(),
@@ -125,7 +125,8 @@ fn check_time(value: &Value, path: &str) -> Result<(), String> {
     }
 }
 
-/// The integer that a number such as `1e2` is. Upstream reads the metadata of custom resources so.
+/// Converts a number such as `1e2` to an integer, as upstream does for metadata of custom
+/// resources.
 fn whole(value: &Value) -> Option<i64> {
     /// The first float beyond all integers of 64 bits.
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;

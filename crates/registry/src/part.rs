@@ -1,6 +1,6 @@
-//! Which part of an object a write is about.
+//! The part of an object that a write changes.
 
-/// The part of an object that a write is about.
+/// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Everything except the status.

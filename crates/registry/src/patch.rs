@@ -48,7 +48,7 @@ impl Registry {
             chain.validate_update(&mut outcome, &stored).await?;
             match commit::commit_update(&self.core, stored, outcome, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
-                // A patch that names a version is refused above on the next attempt.
+                // A patch that names a version is rejected above on the next attempt.
                 Err(Rejected::Changed(_)) => {}
                 Err(rejected) => return Err(commit::refusal(&key, rejected)),
             }
@@ -102,15 +102,15 @@ fn apply(admission: &Admission<'_>, mut tree: Tree, patch: &Patch) -> Result<Tre
     patch.apply(tree)
 }
 
-/// The refusal of a patch whose result is invalid. It shows the whole result.
+/// Returns the error of a patch with an invalid result, which it contains.
 fn invalid_result(shown: &impl serde::Serialize, why: &str) -> Status {
     let mut errors = FieldErrors::default();
     errors.invalid(&FieldPath::new("patch"), serde_json::to_string(shown).unwrap_or_default(), why);
     Status::invalid("", "", "", &errors)
 }
 
-/// The refusal in the words for patches (PA7): `refused` speaks of a body. The patch is applied
-/// once more, so that no successful patch has to keep its result.
+/// Returns the error with the message for patches (PA7), because `refused` describes a body. The
+/// patch is applied again, so that successful patches need not keep their result.
 fn unreadable(admission: &Admission<'_>, stored: &Stored, patch: &Patch, refused: Status) -> Status {
     let Ok(mut value) = apply(admission, stored.whole(), patch) else { return refused };
     let kind = metadata::text(&value, "kind").to_owned();

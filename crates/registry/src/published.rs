@@ -23,7 +23,7 @@ impl Published {
         Published { body: body.into(), hash }
     }
 
-    /// The hash as the value of the header `ETag`, in quotes.
+    /// Returns the hash as the value of the header `ETag`, in quotes.
     pub fn etag(&self) -> String {
         format!("\"{}\"", self.hash)
     }

@@ -1,7 +1,7 @@
 //! Attached kinds: another API server (the upstream) stores them, and the log here follows it.
 //!
 //! They are read here like all kinds. Workers write them upstream, and see the result when it has
-//! arrived here. The write of a client is refused with the address of the upstream. Admission,
+//! arrived here. The write of a client is rejected with the address of the upstream. Admission,
 //! generations and managed fields are left to the upstream.
 
 use std::sync::Arc;
@@ -20,17 +20,17 @@ pub struct RemoteWrite {
     pub object: Tree,
 }
 
-/// The API server that keeps the objects of some kinds.
+/// The API server that stores the objects of some kinds.
 #[async_trait]
 pub trait RemoteStore: Send + Sync + 'static {
-    /// Whether it stores the objects of this kind.
+    /// Returns whether it stores the objects of this kind.
     fn keeps(&self, resource: GroupResource) -> bool;
 
-    /// Where it is, for messages: a URL.
+    /// Returns its URL, for messages.
     fn url(&self) -> &str;
 
-    /// Makes these writes there, each by itself. The answers are in the order of the writes. A
-    /// successful write is in the newest view here before its answer.
+    /// Sends each write upstream. The results are in the order of the writes. A successful write is
+    /// in the newest local view before its result is returned.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ pub trait RemoteStore: Send + Sync + 'static {
     async fn write(&self, manager: &str, writes: Vec<RemoteWrite>) -> Vec<Result<Arc<Object>, Status>>;
 }
 
-/// The error for a write here of a kind that is stored upstream.
+/// Returns the error for a write here of a kind that is stored upstream.
 pub(super) fn written_elsewhere(remote: &dyn RemoteStore, resource: GroupResource, verb: &str) -> Status {
     let place = remote.url();
     let message = format!(

@@ -12,7 +12,7 @@ pub(super) struct Stored {
     pub object: Arc<Object>,
     /// The object without its managed fields.
     pub tree: Tree,
-    /// `metadata.managedFields` as it is stored.
+    /// The stored `metadata.managedFields`.
     pub managed: Vec<Value>,
 }
 
@@ -26,7 +26,7 @@ impl Stored {
         Ok(Stored { object, tree, managed })
     }
 
-    /// The object with its managed fields.
+    /// Returns the object with its managed fields.
     pub fn whole(&self) -> Tree {
         let mut tree = self.tree.clone();
         if !self.managed.is_empty() {
@@ -36,7 +36,7 @@ impl Stored {
     }
 }
 
-/// An object that was not stored, or not with this content: the answer to a dry run.
+/// Returns an object that was not stored, or not with this content: the response to a dry run.
 pub(super) fn unstored(key: Key, revision: Option<Revision>, mut tree: Tree) -> Result<Arc<Object>, Status> {
     let metadata = metadata::of_mut(&mut tree);
     match revision {

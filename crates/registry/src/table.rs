@@ -1,12 +1,12 @@
 //! Objects as rows with cells (`Table`), and as metadata alone (`PartialObjectMetadata`), for
 //! lists, single objects and watches (TA1-TA6, PM1, WA20, WA21).
 //!
-//! Both are made from the stored bytes in parts: a head, one part for each object with commas
-//! between, and `TAIL`. So a list of any length can be sent while it is made. Metadata is copied as
-//! text. Of the rest, only the fields that a column shows are parsed.
+//! Both are built from the stored bytes in parts: a head, one part for each object with commas
+//! between, and `TAIL`. So a list of any length can be sent while it is built. Metadata is copied
+//! as text; of the rest, only the fields that a column shows are parsed.
 //!
-//! Left out: Tables of answers that are no stored objects (TA7). The server answers these with 406
-//! or plain JSON.
+//! Not supported: Tables of responses that are not stored objects (TA7). The server responds with
+//! 406 or plain JSON.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,10 +22,10 @@ use ballast_k8s::json_path::{JsonPath, PathRef};
 use ballast_k8s::{Object, Revision, Time};
 use ballast_resource::{ResourceKind, Wording};
 
-/// The end of a list that `head` began.
+/// The end of a list that `head` started.
 pub const TAIL: &[u8] = b"]}";
 
-/// The object that each row carries beside its cells (TA5).
+/// The object that each row carries in addition to its cells (TA5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Include {
     None,
@@ -35,7 +35,7 @@ pub enum Include {
 }
 
 impl Include {
-    /// Parses the query parameter `includeObject`. `None` if the word is not known.
+    /// Parses the query parameter `includeObject`. `None` for an unknown value.
     pub fn parse(text: &str) -> Option<Include> {
         match text {
             "" | "Metadata" => Some(Include::Metadata),
@@ -46,7 +46,7 @@ impl Include {
     }
 }
 
-/// Whether a Table names its columns. All do, except the later events of a watch.
+/// Whether a Table includes its column definitions. All do, except the later events of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
     Named,
@@ -78,7 +78,7 @@ impl Page {
     }
 }
 
-/// Makes the rows of one kind.
+/// Builds the rows of one kind.
 pub struct Printer {
     wording: Wording,
     columns: Vec<Column>,
@@ -89,7 +89,7 @@ pub struct Printer {
 
 struct Column {
     kind: &'static str,
-    /// `None`: no cell has a value.
+    /// `None` if no cell has a value.
     cell: Option<Cell>,
 }
 
@@ -97,7 +97,7 @@ struct Column {
 enum Cell {
     Value(JsonPath),
     KindAndName(JsonPath, JsonPath),
-    /// The path of the list; those of the name and the number begin at an item.
+    /// `list` is the path of the list; `name` and `number` are relative to an item.
     Numbered {
         list: JsonPath,
         name: JsonPath,
@@ -107,7 +107,7 @@ enum Cell {
     Computed(String),
 }
 
-/// The items of a list that a cell shows. The others are counted.
+/// The limit of list items in a cell. Further items are only counted.
 const ITEMS_SHOWN_MAX: usize = 100;
 
 impl Cell {
@@ -142,7 +142,7 @@ impl Cell {
                 let cell = |rest: PathRef<'_>, value: &Value| numbered(rest.find(value)?.as_array()?, name, number);
                 fields.find(list, cell).map(Value::from)
             }
-            // What is not there has no matches.
+            // A missing field has no matches.
             Cell::Count(path) => {
                 Some(fields.find(path, |rest, value| Some(rest.count(value))).unwrap_or_default().into())
             }
@@ -151,7 +151,7 @@ impl Cell {
     }
 }
 
-/// `member1:2,member2:2`. `None` if there is nothing to show.
+/// Formats the items as `member1:2,member2:2`. `None` if there is nothing to show.
 fn numbered(items: &[Value], name: &JsonPath, number: &JsonPath) -> Option<String> {
     let one = |item: &Value| {
         let name = name.find(item)?.as_str()?;
@@ -167,7 +167,7 @@ fn numbered(items: &[Value], name: &JsonPath, number: &JsonPath) -> Option<Strin
     (!shown.is_empty()).then(|| shown.join(","))
 }
 
-/// The form of a Table that the client asked for.
+/// The form of a Table that the client requested.
 #[derive(Clone, Copy, Debug)]
 pub struct TableForm {
     /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
@@ -178,7 +178,7 @@ pub struct TableForm {
 }
 
 impl Printer {
-    /// The printer of a kind. A kind without columns shows its age (TA2).
+    /// Returns the printer of a kind. A kind without columns shows its age (TA2).
     pub fn of(row: &ResourceKind) -> Printer {
         const NAME: &str = "Unique within a namespace for namespaced resources, else within the server.";
         const AGE: ballast_resource::Column = ballast_resource::Column {
@@ -216,7 +216,7 @@ impl Printer {
         }
     }
 
-    /// Fills in the columns that are computed. Without this they are empty.
+    /// Sets the source of computed columns, which are empty otherwise.
     #[must_use]
     pub fn with_computed(self, computed: Option<Arc<dyn Computed>>) -> Printer {
         let has_any = self.columns.iter().any(|column| matches!(column.cell, Some(Cell::Computed(_))));
@@ -224,7 +224,7 @@ impl Printer {
         Printer { computed, ..self }
     }
 
-    /// A Table up to its first row.
+    /// Returns a Table up to its first row.
     pub fn head(&self, form: &TableForm, page: &Page, columns: Columns) -> Bytes {
         let definitions = match columns {
             Columns::Named => &self.definitions,
@@ -237,7 +237,7 @@ impl Printer {
         head.into()
     }
 
-    /// One row.
+    /// Returns one row.
     pub fn row(&self, form: &TableForm, object: &Object) -> Bytes {
         let text = match form.include {
             Include::Metadata => object.text.whole(),
@@ -261,13 +261,13 @@ impl Printer {
         row.into()
     }
 
-    /// A Table of one object: a single GET (TA6), or the object of a watch event (WA20).
+    /// Returns a Table of one object: a single GET (TA6), or the object of a watch event (WA20).
     pub fn single(&self, form: &TableForm, object: &Object, columns: Columns) -> Bytes {
         let head = self.head(form, &Page::at(object.revision), columns);
         [&head, &self.row(form, object), TAIL].concat().into()
     }
 
-    /// The object of a BOOKMARK event (WA20): one row that carries the revision and nothing else.
+    /// Returns the object of a BOOKMARK event (WA20): one row that carries only the revision.
     pub fn bookmark(&self, form: &TableForm, revision: Revision, annotations: &Value, columns: Columns) -> Bytes {
         let head = self.head(form, &Page::at(revision), columns);
         let nulls = ",null".repeat(self.columns.len());
@@ -288,18 +288,18 @@ impl Printer {
     }
 }
 
-/// The fields of one object, parsed when a column first asks for one: of `spec` and `status`, only
-/// the members that are shown.
+/// The fields of one object, parsed lazily: of `spec` and `status`, only the members that are
+/// shown.
 struct Fields<'a> {
     parts: &'a Parts<'a>,
     /// The members of the parts, unparsed.
     members: BTreeMap<&'a str, Parts<'a>>,
-    /// By part and member. The member is empty where a part is shown as a whole.
+    /// Parsed values by part and member. The member is empty if a part is shown as a whole.
     parsed: BTreeMap<(&'a str, &'a str), Value>,
 }
 
 impl Fields<'_> {
-    /// What `look` finds by the rest of the path, below the field that the path begins with.
+    /// Applies `look` to the parsed field that `path` starts with and to the rest of the path.
     fn find<T>(&mut self, path: &JsonPath, look: impl FnOnce(PathRef<'_>, &Value) -> Option<T>) -> Option<T> {
         let (part, rest) = path.split_first()?;
         let (&part, &whole) = self.parts.get_key_value(part)?;
@@ -317,14 +317,14 @@ impl Fields<'_> {
     }
 }
 
-/// A list of `PartialObjectMetadata` up to its first item (PM1).
+/// Returns a list of `PartialObjectMetadata` up to its first item (PM1).
 pub fn metadata_head(api_version: &str, page: &Page) -> Bytes {
     let meta = page.meta();
     format!(r#"{{"kind":"PartialObjectMetadataList","apiVersion":"{api_version}","metadata":{meta},"items":["#).into()
 }
 
-/// An object as `PartialObjectMetadata`: an item of a list, a whole answer, or the object of a
-/// watch event (WA21).
+/// Returns an object as `PartialObjectMetadata`: an item of a list, a whole response, or the object
+/// of a watch event (WA21).
 pub fn metadata(api_version: &str, object: &Object) -> Bytes {
     let text = object.text.whole();
     let mut out = Vec::with_capacity(text.len() / 2);
@@ -332,7 +332,7 @@ pub fn metadata(api_version: &str, object: &Object) -> Bytes {
     out.into()
 }
 
-/// The object of a BOOKMARK event for a client that asked for metadata.
+/// Returns the object of a BOOKMARK event for a client that requested metadata.
 pub fn metadata_bookmark(api_version: &str, revision: Revision, annotations: &Value) -> Bytes {
     let mut metadata = json!({"resourceVersion": revision.to_string()});
     if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
@@ -344,8 +344,8 @@ pub fn metadata_bookmark(api_version: &str, revision: Revision, annotations: &Va
 /// The members of an object, unparsed.
 type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
 
-/// The members of a stored object, or of one of its parts. It was decoded when it was stored; a
-/// text that cannot be decoded is shown without members.
+/// Parses the members of a stored object, or of one of its parts. The object was decoded when it
+/// was stored; text that cannot be decoded is shown without members.
 fn parts(text: &[u8]) -> Parts<'_> {
     serde_json::from_slice(text).unwrap_or_default()
 }
@@ -364,7 +364,7 @@ fn write_json(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
     written.expect("writing JSON to memory cannot fail");
 }
 
-/// A value as the cell of a column of this type. `None` if the value has another type (TA4).
+/// Converts a value to a cell of a column of this type. `None` if the value has another type (TA4).
 fn show(kind: &str, value: &Value, now: Time) -> Option<Value> {
     match (kind, value) {
         (_, Value::Null) => None,

@@ -1,4 +1,4 @@
-//! Two made-up kinds, for tests of what follows from rows.
+//! Two example kinds, for tests of derived behaviour.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,20 +13,20 @@ pub fn kinds() -> Kinds {
 /// A garden.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Garden {
-    /// What is wanted.
+    /// The desired state.
     spec: GardenSpec,
-    /// What is there.
+    /// The observed state.
     #[serde(default)]
     status: Option<GardenStatus>,
 }
 
-/// The wishes for a garden.
+/// The desired state of a garden.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct GardenSpec {
-    /// How many beds.
+    /// The number of beds.
     #[schema(minimum = 1, maximum = 9, default = 2)]
     beds: Option<i32>,
-    /// What grows.
+    /// The plants of the garden.
     #[schema(min_items = 1)]
     plants: Vec<Plant>,
     #[schema(value_type = Option<IntOrString>)]

@@ -1,9 +1,9 @@
-//! Update: a PUT of a whole object, or of its status. `update_outcome` decides what is written.
+//! Update: a PUT of a whole object, or of its status. `update_outcome` decides on the write.
 //!
-//! What commit hooks write of a status is theirs (`watch::CommitHook`), so a PUT of a status that
-//! differs in this alone changes nothing. It succeeds although it was made from an old version:
-//! there is no write that it could undo. Karmada's webhook for bindings counts quotas by such PUTs,
-//! many at a time, and would refuse a placement after a few conflicts (D53).
+//! Members that commit hooks write belong to them (`watch::CommitHook`), so a PUT of a status that
+//! differs only in these changes nothing. It succeeds even from an old version: there is no write
+//! that it could undo. Karmada's webhook for bindings counts quotas by such PUTs, many at a time,
+//! and would reject a placement after a few conflicts (D53).
 
 use serde_json::Value;
 
@@ -87,7 +87,7 @@ impl Registry {
 }
 
 /// Restores the members that only commit hooks write. A status that is no object is left for the
-/// schema to refuse.
+/// schema to reject.
 fn restore_owned(kept: &[MemberPath], object: &mut Tree, stored: &Tree) {
     let is_status = object.get("status").is_some_and(Value::is_object);
     for member in kept.iter().filter(|_| is_status) {
@@ -97,7 +97,7 @@ fn restore_owned(kept: &[MemberPath], object: &mut Tree, stored: &Tree) {
     }
 }
 
-/// Whether the status is the stored one, apart from the members that commit hooks write.
+/// Returns whether the status is the stored one, apart from the members that commit hooks write.
 fn changes_no_status(kept: &[MemberPath], object: &Tree, stored: &Tree) -> bool {
     !kept.is_empty() && object.get("status") == stored.get("status")
 }

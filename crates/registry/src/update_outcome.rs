@@ -1,5 +1,5 @@
-//! Decides what is written for a new version of a stored object (OC1-OC4, MD2, MD6-MD8, ST1-ST8,
-//! DE4). PUT, patch, apply and batches share it. Pure.
+//! Decides on the write for a new version of a stored object (OC1-OC4, MD2, MD6-MD8, ST1-ST8, DE4).
+//! PUT, patch, apply and batches share it. Pure functions.
 
 use serde_json::Value;
 
@@ -12,17 +12,16 @@ use ballast_k8s::fields::ManagedFields;
 use ballast_k8s::{Document, FieldErrors, FieldPath, Key, Object, Status};
 use ballast_watch::{Draft, Expect, Write};
 
-/// What is written for an update.
+/// The write of an update.
 pub(super) enum UpdateOutcome {
     /// The new version is equal to the stored one, so nothing is written (OC3).
     Unchanged,
     Put(Tree),
-    /// The last finalizer of a deleted object is gone, so the object goes (DE4).
+    /// The last finalizer of a deleted object was removed, so the object is deleted (DE4).
     Remove(Tree),
 }
 
-/// Checks the name and namespace of a body against the URL (VB17). What the body leaves out is
-/// filled in.
+/// Checks the name and namespace of a body against the URL (VB17), and fills in missing ones.
 pub(super) fn check_name_and_namespace(key: &Key, metadata: &mut Tree) -> Result<(), Status> {
     match metadata::text(metadata, "name") {
         "" => {
@@ -54,7 +53,7 @@ pub(super) fn check_name_and_namespace(key: &Key, metadata: &mut Tree) -> Result
     }
 }
 
-/// Optimistic concurrency: the new version must be made from the stored one (OC1, OC2).
+/// Checks optimistic concurrency: the new version must be based on the stored one (OC1, OC2).
 pub(super) fn check_version(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
     let Key { resource, name, .. } = &stored.object.key;
     let text = metadata::text(metadata, "resourceVersion");
@@ -70,7 +69,7 @@ pub(super) fn check_version(stored: &Stored, metadata: &Tree) -> Result<(), Stat
     }
 }
 
-/// Refuses a body that names another uid (OC4).
+/// Rejects a body with another uid (OC4).
 pub(super) fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
     let Object { key, uid, .. } = &*stored.object;
     match metadata::text(metadata, "uid") {
@@ -83,7 +82,7 @@ pub(super) fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> 
     }
 }
 
-/// Where a new version of an object comes from. The managed fields follow from it.
+/// The origin of a new version of an object, which determines the managed fields.
 pub(super) enum Origin<'a> {
     Update {
         manager: &'a str,
@@ -93,7 +92,7 @@ pub(super) enum Origin<'a> {
     Apply(ManagedFields),
 }
 
-/// Decides what is written for `object`. The caller has checked its name, namespace and version.
+/// Decides on the write for `object`. The caller has checked its name, namespace and version.
 pub(super) fn decide(
     admission: &Admission<'_>,
     part: Part,
@@ -142,9 +141,9 @@ pub(super) fn decide(
     Ok(if is_done { UpdateOutcome::Remove(object) } else { UpdateOutcome::Put(object) })
 }
 
-/// The managed fields to write. The outer `None` says that neither they nor the object change; the
-/// inner one that the object has none. Takes the list out of `stored`, which is not used
-/// afterwards.
+/// Returns the managed fields to write. The outer `None` means that neither they nor the object
+/// change; the inner one that the object has none. Takes the list out of `stored`, which is not
+/// used afterwards.
 fn managed(
     admission: &Admission<'_>,
     part: Part,
@@ -158,7 +157,7 @@ fn managed(
     let managed = match origin {
         Origin::Apply(managed) => managed,
         Origin::Update { manager, record } => {
-            // A status write does not touch the managers of the rest, so it cannot replace them
+            // A status write does not change the managers of the rest, so it cannot replace them
             // either.
             let record = if part == Part::Status { Record::default() } else { record };
             let replaced = record.replacing(&stored.managed, api_version);
@@ -193,14 +192,14 @@ fn with_status(mut object: Tree, status: Option<Value>) -> Tree {
     object
 }
 
-/// Whether a part changed that the generation counts (MD2, ST8).
+/// Returns whether a part changed that affects the generation (MD2, ST8).
 fn differs(object: &Tree, old: &Tree, has_status: bool) -> bool {
     let counts = |name: &str| name != "metadata" && !(has_status && name == "status");
     let counted = |tree: &Tree| tree.keys().filter(|name| counts(name)).count();
     counted(object) != counted(old) || object.iter().any(|(name, value)| counts(name) && old.get(name) != Some(value))
 }
 
-/// The write of an outcome. `None` if there is nothing to write.
+/// Returns the write of an outcome. `None` if there is nothing to write.
 pub(super) fn write(object: &Object, outcome: UpdateOutcome) -> Option<Write> {
     let draft = match outcome {
         UpdateOutcome::Unchanged => return None,

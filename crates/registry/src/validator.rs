@@ -1,8 +1,8 @@
-//! Validators: built-in admission of one kind. They are in rooms above this one, because they know
-//! what the kind means, and the registry does not.
+//! Validators: built-in admission of one kind, implemented in crates above this one, because the
+//! registry does not know the meaning of a kind.
 //!
 //! Validators run last: after defaults, the kind's own rules and external admission, and before the
-//! write or the answer of a dry run. A kind without validators costs one look-up. Like external
+//! write or the response of a dry run. A kind without validators costs one look-up. Like external
 //! admission, validators see the writes of clients only, and not those of Ballast's own workers.
 
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use ballast_k8s::{GroupResource, Status};
 /// Checks clients' writes of one kind. Warnings and audit annotations go to `Caller::warnings`.
 #[async_trait]
 pub trait Validator: Send + Sync + 'static {
-    /// Accepts or refuses the object that would be stored, or that would act. `old` is the stored
+    /// Accepts or rejects the object that would be stored, or that would act. `old` is the stored
     /// object on an update. It is not called for deletes, for writes of a status, and for updates
     /// that change nothing.
     ///
     /// A validator may set annotations of its own, and fill in fields that the client left out. On
-    /// a dry run it may also fill in `status`, which only the answer contains.
+    /// a dry run it may also fill in `status`, which only the response contains.
     async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,

@@ -1,7 +1,7 @@
 //! Warnings for the caller of a request, and annotations for the audit log. Admission adds them.
 //!
 //! They are collected beside the result of the request, because they count also if the request is
-//! refused.
+//! rejected.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};

@@ -1,9 +1,9 @@
 //! Watch: the changes of a collection, selected and in order, with bookmarks and an end (WA3-WA15).
 //!
-//! A watch is a cursor. It costs nothing while no event comes. A watch that begins before the
+//! A watch is a cursor and costs nothing while no events arrive. A watch that starts before the
 //! window of past events, or that falls out of it, first catches up from the log. If the log is
-//! compacted beyond that point, it gets an error event and ends. Dropping the future of `next`
-//! loses no event.
+//! compacted beyond that point, it gets an error event and ends. The future of `next` is
+//! cancel-safe.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -22,33 +22,33 @@ use ballast_base::telemetry;
 use ballast_k8s::{Document, FieldQuery, Key, ListOptions, Object, Parts, Revision, Selector, Status};
 use ballast_watch::{Cache, CatchUpError, CatchUpRead, Event, EventKind, Expired, HistoryOf, Stale, Subscriber};
 
-/// The time between two bookmarks.
+/// The interval between bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long before its end a watch gets its last bookmark.
+/// The time before its end at which a watch gets its last bookmark.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// A watch without a timeout lasts between this and twice this (WA9).
+/// The minimum timeout of a watch without one; the actual value is up to twice this (WA9).
 const TIMEOUT_SECONDS_MIN: u64 = 1800;
-/// The longest timeout, which keeps the arithmetic of times in bounds.
+/// The longest timeout, which keeps the arithmetic of times in range.
 const TIMEOUT_SECONDS_MAX: u64 = 365 * 24 * 3600;
 
-/// An event as a watcher sees it.
+/// An event as a watcher receives it.
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
     Added(Arc<Object>),
     Modified(Arc<Object>),
-    /// The last state that the watcher knew, at the revision of the change.
+    /// The last state that the watcher received, at the revision of the change.
     Deleted(Arc<Object>),
     /// All events up to this revision were sent.
     Bookmark {
         revision: Revision,
         initial_events_end: bool,
     },
-    /// The watch ends. This is its last event.
+    /// The last event of the watch.
     Error(Status),
 }
 
 impl WatchEvent {
-    /// The type of the event on the wire.
+    /// Returns the type of the event on the wire.
     pub fn kind(&self) -> &'static str {
         match self {
             WatchEvent::Added(_) => "ADDED",
@@ -59,7 +59,7 @@ impl WatchEvent {
         }
     }
 
-    /// The size of its object in bytes. Zero where it is not known before it is written.
+    /// Returns the size of the object in bytes. Zero if it is not known before serialization.
     pub fn size(&self) -> usize {
         match self {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => object.text.len(),
@@ -72,7 +72,7 @@ impl WatchEvent {
 pub struct Watch {
     cache: Cache,
     filter: Filter,
-    /// The objects at the start, for watches that begin with them.
+    /// The objects at the start, for watches that start with the state.
     initial: std::vec::IntoIter<Arc<Object>>,
     ready: VecDeque<WatchEvent>,
     /// `None` once the watch has ended.
@@ -85,9 +85,9 @@ pub struct Watch {
     timer: Pin<Box<Sleep>>,
 }
 
-/// Why a source has no more events.
+/// The reason why a source has no more events.
 enum SourceEnd {
-    /// The events after this revision came faster than they were read. The log has them.
+    /// Events arrived faster than they were read. The log has the events after this revision.
     Behind(Revision),
     Over(Status),
 }
@@ -99,7 +99,7 @@ enum Source {
 }
 
 struct Filter {
-    /// What the log is searched for: one key, if no other can be shown.
+    /// The scope of the log search: one key if the selectors allow no other.
     of: HistoryOf,
     namespace: Option<String>,
     labels: Selector,
@@ -115,7 +115,7 @@ impl Registry {
             TIMEOUT_SECONDS_MIN + spread
         });
         let from = options.revision.filter(|&revision| revision > Revision::ZERO);
-        // A watch without a revision begins with the state, asked for or not (WA4).
+        // A watch without a revision starts with the state, requested or not (WA4).
         let starts_with_state = options.send_initial_events.unwrap_or(from.is_none());
         match from {
             None => await_state(&self.core, options.revision).await?,
@@ -164,7 +164,7 @@ impl Registry {
 }
 
 impl Watch {
-    /// The next event. `None` when the watch has ended.
+    /// Returns the next event. `None` when the watch has ended.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         loop {
             if let Some(event) = self.pop() {
@@ -180,8 +180,8 @@ impl Watch {
         }
     }
 
-    /// The next event, if there is one without waiting. A server can send it together with the last
-    /// one.
+    /// Returns the next event if one is available without waiting, so that a server can send
+    /// several events together.
     pub fn next_ready(&mut self) -> Option<WatchEvent> {
         if let Some(event) = self.pop() {
             return Some(event);
@@ -217,7 +217,7 @@ impl Watch {
 
     fn tick(&mut self) {
         if Instant::now() >= self.deadline {
-            // Events that have happened are sent before the end, also to a slow watcher.
+            // Past events are sent before the end, also to a slow watcher.
             if let Some(events) = self.source.as_mut().and_then(|source| source.next().now_or_never()) {
                 self.take(events);
             }
@@ -244,7 +244,7 @@ impl Watch {
 
 async fn becomes_true(flag: &mut watch::Receiver<bool>) {
     if flag.wait_for(|it| *it).await.is_err() {
-        // The cache holds the sender, so this does not happen.
+        // Unreachable: the cache holds the sender.
         std::future::pending().await
     }
 }
@@ -271,7 +271,7 @@ impl Source {
     }
 }
 
-/// The key that a watch is about, if its selectors fix one, or else its kind.
+/// Returns the key that the selectors of a watch fix, or else its kind.
 fn history_of(target: &Locator, fields: &FieldQuery) -> HistoryOf {
     let resource = target.row.resource;
     let namespace = target.namespace.as_deref().or_else(|| fields.namespace());
@@ -297,16 +297,16 @@ impl Filter {
             (EventKind::Deleted, None) => None,
             (_, None) => selects(&event.object).then(|| WatchEvent::Added(object())),
             (_, Some(_)) if selects(&event.object) => Some(WatchEvent::Modified(object())),
-            // The object is no longer selected. To this watcher it is deleted, in its last selected
-            // state (WA8).
+            // The object is no longer selected. This watcher receives it as deleted, in its last
+            // selected state (WA8).
             (_, Some(previous)) => Some(WatchEvent::Deleted(at_revision(previous, event.revision))),
         }
     }
 }
 
-/// The same content under another revision.
+/// Returns the same content under another revision.
 fn at_revision(object: &Arc<Object>, revision: Revision) -> Arc<Object> {
-    // Objects in the cache were read before, so they can be read again.
+    // Objects in the cache have been parsed before, so this does not fail.
     let content = object.text.content();
     let Ok(parts) = Parts::read(&content) else { return Arc::clone(object) };
     let document = Document::edited(object, parts, object.text.managers().cloned(), object.generation);

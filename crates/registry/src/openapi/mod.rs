@@ -68,8 +68,8 @@ impl OpenApi {
     }
 }
 
-/// All documents as files for people and generators: names and indented text. The names are those
-/// that the Kubernetes project uses.
+/// Returns all documents as files for people and generators: names and indented text. The names
+/// follow the Kubernetes project.
 pub fn documents(kinds: &Kinds) -> Vec<(String, Vec<u8>)> {
     let v3 = v3(kinds)
         .into_iter()

@@ -1,5 +1,5 @@
-//! The operations of the API, from the rows: paths, methods, parameters, bodies and answers. The
-//! names are those of Kubernetes (OA8, OA9, OA10, OA13, OA17).
+//! The operations of the API, derived from the rows: paths, methods, parameters, bodies and
+//! responses. The names are those of Kubernetes (OA8, OA9, OA10, OA13, OA17).
 
 use ballast_resource::schema::meta;
 use ballast_resource::{Lifetime, ResourceKind};
@@ -20,13 +20,13 @@ pub struct Operation<'a> {
     pub description: String,
     /// `x-kubernetes-action`. `None` for discovery.
     pub action: Option<&'static str>,
-    /// The kind that is acted on.
+    /// The kind that the operation acts on.
     pub row: Option<&'a ResourceKind>,
-    /// The kind that is named instead of the row's: that of the options of a connection (CP1).
+    /// The kind to publish instead of the row's: that of the options of a connection (CP1).
     pub kind: Option<&'static str>,
     pub parameters: Vec<&'static Parameter>,
     pub body: Option<Body>,
-    /// Status, words, definition.
+    /// Status code, description, definition.
     pub answers: Vec<(u16, &'static str, Definition)>,
     /// The status codes of failures. The body of each is a Status.
     pub failures: &'static [u16],
@@ -39,12 +39,12 @@ pub struct Body {
     pub consumes: &'static [&'static str],
 }
 
-/// The type of a body or an answer.
+/// The type of a body or a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Definition {
     /// The kind of the row.
     Object,
-    /// Its list.
+    /// The list kind of the row.
     List,
     Status,
     DeleteOptions,
@@ -55,7 +55,7 @@ pub enum Definition {
     ApiResourceList,
     /// The document of `/version`.
     Info,
-    /// The answer of a member cluster.
+    /// The response of a member cluster.
     Text,
 }
 
@@ -72,11 +72,11 @@ pub struct Parameter {
 const PROXY_METHODS: &[&str] = &["delete", "get", "head", "options", "patch", "post", "put"];
 const ANY: &[&str] = &["*/*"];
 const JSON_YAML: &[&str] = &["application/json", "application/yaml"];
-/// The bodies of tasks and reviews. YAML is taken, too, but some generators of clients take no
-/// second content type (CU4).
+/// The content type for bodies of tasks and reviews. YAML is accepted, too, but some client
+/// generators support only one content type (CU4).
 const JSON: &[&str] = &["application/json"];
 const LISTS: &[&str] = &["application/json", "application/yaml", "application/json;stream=watch"];
-/// The content types of a PATCH. A client takes the one that it finds here (OA10).
+/// The content types of a PATCH. Clients choose one of those published here (OA10).
 const PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
@@ -151,13 +151,14 @@ const WATCH: &[Parameter] = &[
     query("watch", "boolean", "Keep the request open, and send each change as an event."),
 ];
 
-/// `/apis/`
+/// Returns the endpoint `/apis/`.
 pub fn groups<'a>() -> Vec<Endpoint<'a>> {
     let operation = discovery("getAPIVersions", "apis", "The groups that are served.", Definition::ApiGroupList);
     vec![Endpoint { path: "/apis/".to_owned(), parameters: Vec::new(), operations: vec![operation] }]
 }
 
-/// `/apis/{group}/`; `/api/` for the core group. `all` are the groups that the server has.
+/// Returns the endpoint `/apis/{group}/`, or `/api/` for the core group. `all` contains the groups
+/// that the server has.
 pub fn group<'a>(name: &str, all: &[&str]) -> Vec<Endpoint<'a>> {
     if name.is_empty() {
         let versions = "The versions of the core group.";
@@ -171,13 +172,13 @@ pub fn group<'a>(name: &str, all: &[&str]) -> Vec<Endpoint<'a>> {
     vec![Endpoint { path: format!("/apis/{name}/"), parameters: Vec::new(), operations: vec![operation] }]
 }
 
-/// `/version/`
+/// Returns the endpoint `/version/`.
 pub fn version<'a>() -> Vec<Endpoint<'a>> {
     let operation = discovery("getCodeVersion", "version", "The version of the server.", Definition::Info);
     vec![Endpoint { path: "/version/".to_owned(), parameters: Vec::new(), operations: vec![operation] }]
 }
 
-/// Everything below one group-version; `rows` are its rows.
+/// Returns all endpoints below the group-version of `rows`.
 pub fn version_of_group<'a>(rows: &[&'a ResourceKind]) -> Vec<Endpoint<'a>> {
     let Some(first) = rows.first() else { return Vec::new() };
     let id = format!("get{}APIResources", group_version(first));
@@ -259,7 +260,7 @@ fn create(row: &ResourceKind) -> Operation<'_> {
         action: Some("post"),
         parameters: WRITE.iter().collect(),
         body: Some(Body { definition: Definition::Object, required: true, consumes }),
-        // Ballast answers 201. Kubernetes publishes all three codes.
+        // Ballast responds with 201. Kubernetes publishes all three codes.
         answers: vec![
             (200, "OK", Definition::Object),
             (201, "Created", Definition::Object),
@@ -272,13 +273,13 @@ fn create(row: &ResourceKind) -> Operation<'_> {
 
 fn delete_collection(row: &ResourceKind) -> Operation<'_> {
     Operation {
-        // Kubernetes has no prefix "deletecollection": its ids read delete…Collection….
+        // Kubernetes has no prefix "deletecollection": its ids have the form delete…Collection….
         id: format!("delete{}Collection{}{}", group_version(row), scope(row), row.kind),
         action: Some("deletecollection"),
         parameters: CHOOSE.iter().chain(DELETE).collect(),
         body: Some(Body { definition: Definition::DeleteOptions, required: false, consumes: JSON_YAML }),
-        // Kubernetes publishes a Status here and answers with the list of what it deleted. The
-        // answer is what is published here.
+        // Kubernetes publishes a Status here but responds with the list of deleted objects. Ballast
+        // publishes the list.
         answers: vec![(200, "OK", Definition::List)],
         failures: DELETE_COLLECTION_FAILURES,
         ..operation(row, "delete", format!("delete objects of kind {}", row.kind))
@@ -301,7 +302,8 @@ fn replace<'a>(row: &'a ResourceKind, part: &str) -> Operation<'a> {
         action: Some("put"),
         parameters: WRITE.iter().collect(),
         body: Some(Body { definition: Definition::Object, required: true, consumes: JSON_YAML }),
-        // Ballast never creates by PUT. Kubernetes publishes its 201 also where it does not either.
+        // Ballast never creates by PUT. Kubernetes publishes 201 also for kinds that it does not
+        // create.
         answers: vec![(200, "OK", Definition::Object), (201, "Created", Definition::Object)],
         ..operation(row, "put", format!("replace the specified {}{}", row.kind, of_status(part)))
     }
@@ -313,7 +315,7 @@ fn patch<'a>(row: &'a ResourceKind, part: &str) -> Operation<'a> {
         action: Some("patch"),
         parameters: WRITE.iter().chain([&FORCE]).collect(),
         body: Some(Body { definition: Definition::Patch, required: true, consumes: PATCHES }),
-        // 201 is the answer of a server-side apply that creates the object.
+        // 201 is the status of a server-side apply that creates the object.
         answers: vec![(200, "OK", Definition::Object), (201, "Created", Definition::Object)],
         ..operation(row, "patch", format!("change parts of the specified {}{}", row.kind, of_status(part)))
     }
@@ -341,7 +343,8 @@ fn connect<'a>(row: &'a ResourceKind, kind: &'static str, method: &'static str, 
     }
 }
 
-/// The parts that operations on objects share. The caller sets `id`, `action` and `answers`.
+/// Returns the parts that operations on objects share. The caller sets `id`, `action` and
+/// `answers`.
 fn operation<'a>(row: &'a ResourceKind, method: &'static str, description: String) -> Operation<'a> {
     Operation {
         method,
@@ -388,17 +391,17 @@ fn scope(row: &ResourceKind) -> &'static str {
     if row.is_namespaced() { "Namespaced" } else { "" }
 }
 
-/// `WorkV1alpha2`
+/// Returns a group-version in the form `WorkV1alpha2`.
 fn group_version(row: &ResourceKind) -> String {
     format!("{}{}", upper_first(&identifier(row.group)), upper_first(row.version))
 }
 
-/// `work_v1alpha2`: generators make the names of classes from it (OA13).
+/// Returns a tag such as `work_v1alpha2`, from which generators derive class names (OA13).
 fn tag(row: &ResourceKind) -> String {
     format!("{}_{}", identifier(row.group), row.version)
 }
 
-/// The first label of a group: `work` of `work.karmada.io`, `core` of the core group.
+/// Returns the first label of a group: `work` for `work.karmada.io`, `core` for the core group.
 fn identifier(group: &str) -> String {
     let label = match group.split('.').next() {
         None | Some("") => "core",
@@ -407,9 +410,9 @@ fn identifier(group: &str) -> String {
     camel_case(label)
 }
 
-/// The identifier of a group where no version follows it. Two groups may begin with the same label,
-/// and these get all their labels but the last: `clusterKarmada` of `cluster.karmada.io`. Operation
-/// ids have to be unique in a document (OA13), and generators refuse one where they are not.
+/// Returns the identifier of a group where no version follows it. Groups that share their first
+/// label get all labels but the last: `clusterKarmada` for `cluster.karmada.io`. Operation ids must
+/// be unique in a document (OA13), and generators reject a document with duplicates.
 fn distinct_identifier(group: &str, all: &[&str]) -> String {
     let short = identifier(group);
     let is_shared = all.iter().any(|other| *other != group && identifier(other) == short);
@@ -430,7 +433,8 @@ fn upper_first(word: &str) -> String {
     chars.next().map(|first| first.to_ascii_uppercase().to_string() + chars.as_str()).unwrap_or_default()
 }
 
-/// The full name of a type that has the same name in every document. `None` for the types of a row.
+/// Returns the full name of a type that has the same name in every document. `None` for the types
+/// of a row.
 pub fn shared_name(definition: Definition) -> Option<String> {
     let name = match definition {
         Definition::Object | Definition::List => return None,
@@ -441,7 +445,7 @@ pub fn shared_name(definition: Definition) -> Option<String> {
         Definition::ApiGroupList => "APIGroupList",
         Definition::ApiGroup => "APIGroup",
         Definition::ApiResourceList => "APIResourceList",
-        // It is written in place.
+        // Its schema is inlined.
         Definition::Text => return None,
         Definition::Info => return Some("io.k8s.apimachinery.pkg.version.Info".to_owned()),
     };

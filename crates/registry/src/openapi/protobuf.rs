@@ -1,5 +1,5 @@
-//! Swagger 2.0 in its binary form (`openapi.v2.Document` of gnostic). kubectl asks for it where it
-//! checks objects by itself: `create` of a kind without PATCH, `--dry-run=client`, and `--validate`
+//! Swagger 2.0 in its binary form (`openapi.v2.Document` of gnostic). kubectl requests it for
+//! client-side validation: `create` of a kind without PATCH, `--dry-run=client`, and `--validate`
 //! without a server.
 //!
 //! Only the definitions are written, because nothing else is needed for that. Left out: paths,
@@ -95,7 +95,7 @@ fn schema(value: &Value) -> Message {
     out
 }
 
-/// Any value, as YAML text. JSON is YAML, so it is written as JSON.
+/// Encodes any value as YAML text. JSON is valid YAML.
 fn any(value: &Value) -> Message {
     let mut out = Message::default();
     out.text(2, &value.to_string());

@@ -1,7 +1,7 @@
 //! Structural schemas in the Kubernetes dialect of OpenAPI 3.0 and of Swagger 2.0.
 //!
-//! Swagger cannot say everything: nullable values and int-or-string are left untyped there, as
-//! Kubernetes leaves them (OA14).
+//! Swagger cannot express everything: nullable values and int-or-string are left untyped there, as
+//! in Kubernetes (OA14).
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub enum Dialect {
     V3,
 }
 
-/// The definitions of one document. A definition is added when something refers to it.
+/// The definitions of one document. A definition is added when it is first referenced.
 pub struct Schemas {
     dialect: Dialect,
     definitions: BTreeMap<String, Value>,
@@ -40,13 +40,13 @@ impl Schemas {
         }
     }
 
-    /// A reference to a kind under its full name. The definition has the mark by which clients find
-    /// it (OA7).
+    /// Returns a reference to a kind under its full name. The definition has the extension by which
+    /// clients find it (OA7).
     pub fn kind(&mut self, row: &ResourceKind) -> Value {
         self.kind_as(row, row.schema.root(), &object_name(row), row.kind)
     }
 
-    /// A reference to the list of a kind.
+    /// Returns a reference to the list of a kind.
     pub fn list(&mut self, row: &ResourceKind) -> Value {
         let kind = format!("{}List", row.kind);
         let name = format!("{}.{kind}", row.openapi_package);
@@ -64,7 +64,8 @@ impl Schemas {
         self.reference_to(name)
     }
 
-    /// Adds a type of `meta/v1`. `versions` are the groups and versions that have it as a kind.
+    /// Adds a type of `meta/v1`. `versions` contains the groups and versions that have it as a
+    /// kind.
     pub fn shared(&mut self, node: &Node, kind: &str, versions: &[(&str, &str)]) {
         let name = format!("{META_V1}.{kind}");
         self.define(node, &name, META_V1);
@@ -82,8 +83,7 @@ impl Schemas {
     /// Adds a definition. `package` completes names without dots.
     fn define(&mut self, node: &Node, name: &str, package: &str) {
         if !self.definitions.contains_key(name) {
-            // The name is taken first, so that a reference to it from below does not start it
-            // again.
+            // The name is inserted first, so that a recursive reference terminates.
             self.definitions.insert(name.to_owned(), Value::Null);
             let body = self.body(node, package);
             self.definitions.insert(name.to_owned(), body);
@@ -100,7 +100,7 @@ impl Schemas {
     fn field(&mut self, field: &Field, package: &str) -> Value {
         let mut schema = self.node(&field.node, package);
         let described = !field.description.is_empty();
-        // OpenAPI 3.0 ignores what stands beside a reference.
+        // OpenAPI 3.0 ignores siblings of a reference.
         if self.dialect == Dialect::V3 && schema.get("$ref").is_some() && (described || field.default.is_some()) {
             schema = json!({"allOf": [schema]});
         }
@@ -108,10 +108,11 @@ impl Schemas {
             schema["description"] = (*field.description).into();
             self.tell_once(field, package);
         }
-        // Some defaults of upstream are not in upstream's own enum. Validators refuse such
-        // documents, so these defaults are left out.
+        // Some defaults of upstream are not in upstream's own enum. Validators reject such
+        // documents, so these defaults are omitted.
         let in_enum = |default: &Value| field.node.one_of.is_empty() || field.node.one_of.contains(default);
-        // Generators cannot make a value of a type from `{}`, and leave out what has it (CU4).
+        // Generators cannot build a typed value from `{}`, and omit fields with such defaults
+        // (CU4).
         let is_empty = |default: &Value| default.as_object().is_some_and(Map::is_empty);
         let allowed = |default: &&Value| in_enum(default) && !is_empty(default);
         if let Some(default) = field.default.as_ref().filter(allowed) {
@@ -120,7 +121,7 @@ impl Schemas {
         schema
     }
 
-    /// Removes the description of a type that says the same as that of a field. `kubectl explain`
+    /// Removes the description of a type if it equals that of a field, because `kubectl explain`
     /// prints both.
     fn tell_once(&mut self, field: &Field, package: &str) {
         let Some(definition) = &field.node.definition else { return };
@@ -169,7 +170,7 @@ impl Schemas {
     fn object(&mut self, object: &Object, package: &str) -> Value {
         let mut schema = json!({"type": "object"});
         let mut properties = Map::new();
-        // An embedded object's `apiVersion`, `kind` and `metadata` are implied by its mark.
+        // An embedded object's `apiVersion`, `kind` and `metadata` are implied by its extension.
         let implied = |name: &str| object.embedded && ["apiVersion", "kind", "metadata"].contains(&name);
         for field in object.fields.iter().filter(|field| !implied(&field.name)) {
             properties.insert((*field.name).to_owned(), self.field(field, package));
@@ -223,12 +224,12 @@ impl Schemas {
     }
 }
 
-/// The full name of a kind's definition (OA12).
+/// Returns the full name of a kind's definition (OA12).
 pub fn object_name(row: &ResourceKind) -> String {
     format!("{}.{}", row.openapi_package, row.kind)
 }
 
-/// Completes a name by the package. A name with dots is complete already.
+/// Completes a name by the package. A name with dots is already complete.
 fn full_name(definition: &str, package: &str) -> String {
     if definition.contains('.') { definition.to_owned() } else { format!("{package}.{definition}") }
 }

@@ -9,7 +9,7 @@ fn v3_document() -> Value {
     v3(&kinds()).remove("apis/garden.example.com/v1").unwrap()
 }
 
-/// All references in a document.
+/// Returns all references in a document.
 fn references(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {

@@ -9,7 +9,8 @@ use super::schemas::{Dialect, Schemas, object_name};
 use ballast_resource::schema::meta;
 use ballast_resource::{Kinds, Lifetime, ResourceKind};
 
-/// The OpenAPI 3.0.0 document of one path of the index. `rows` are the kinds that it defines.
+/// Returns the OpenAPI 3.0.0 document of one path of the index. `rows` are the kinds that it
+/// defines.
 pub fn v3(endpoints: &[Endpoint<'_>], rows: &[&ResourceKind]) -> Value {
     let mut schemas = definitions(Dialect::V3, endpoints, rows);
     let paths: BTreeMap<&str, Value> = endpoints
@@ -34,7 +35,7 @@ pub fn v3(endpoints: &[Endpoint<'_>], rows: &[&ResourceKind]) -> Value {
     })
 }
 
-/// The Swagger 2.0 document of everything.
+/// Returns the Swagger 2.0 document of everything.
 pub fn v2(kinds: &Kinds) -> Value {
     let rows: Vec<&ResourceKind> = kinds.rows().iter().map(|row| &**row).collect();
     let mut by_version: BTreeMap<(&str, &str), Vec<&ResourceKind>> = BTreeMap::new();
@@ -76,7 +77,7 @@ fn security_scheme() -> Value {
     json!({"type": "apiKey", "in": "header", "name": "authorization", "description": "Bearer token"})
 }
 
-/// The kinds with their lists, and the types that requests and answers need beside them.
+/// Returns the kinds with their lists, and the types that requests and responses need in addition.
 fn definitions(dialect: Dialect, endpoints: &[Endpoint<'_>], rows: &[&ResourceKind]) -> Schemas {
     let mut schemas = Schemas::new(dialect);
     let mut versions: Vec<(&str, &str)> = rows.iter().map(|row| (row.group, row.version)).collect();
@@ -116,7 +117,7 @@ fn definitions(dialect: Dialect, endpoints: &[Endpoint<'_>], rows: &[&ResourceKi
     schemas
 }
 
-/// The type of `/version`: all members are text.
+/// Returns the type of `/version`: all members are text.
 fn version_info() -> Value {
     const REQUIRED: &[&str] = &[
         "major",
@@ -146,7 +147,7 @@ fn path_item(endpoint: &Endpoint<'_>, parameter: fn(&Parameter) -> Value) -> Map
     item
 }
 
-/// The members that both versions of OpenAPI share.
+/// Returns the members that both versions of OpenAPI share.
 fn operation_head(operation: &Operation<'_>) -> Value {
     let mut head = json!({
         "operationId": operation.id, "tags": [operation.tag], "description": operation.description,
@@ -193,8 +194,8 @@ fn operation_v3(operation: &Operation<'_>, schemas: &mut Schemas) -> Value {
     document
 }
 
-/// The answers to failed requests, for all operations to refer to. Swagger gets none: an aggregator
-/// that merges such documents keeps only definitions and parameters.
+/// Returns the responses of failed requests, to which all operations refer. Swagger gets none: an
+/// aggregator that merges such documents keeps only definitions and parameters.
 fn failures(schemas: &Schemas) -> Value {
     let schema = reference(Definition::Status, None, schemas);
     let content = json!({"application/json": {"schema": schema}, "application/yaml": {"schema": schema}});

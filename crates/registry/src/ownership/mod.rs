@@ -1,10 +1,10 @@
-//! Ownership of fields: which fields a write makes the property of its manager, which an apply
-//! sets, and where two managers conflict (AP6-AP9, AP13, AP14, AP21, AP23). Pure: trees, sets and a
-//! time in, trees and sets out.
+//! Ownership of fields: the fields that a write makes its manager own, the fields that an apply
+//! sets, and conflicts between managers (AP6-AP9, AP13, AP14, AP21, AP23). Pure functions of trees,
+//! sets and a time.
 //!
-//! An object without managers is not tracked, and an update of it records nothing. Tracking begins
+//! An object without managers is not tracked, and an update of it records nothing. Tracking starts
 //! with a create by a client, or with the first apply, which records `before-first-apply` as the
-//! manager of all fields that exist. Objects that Ballast's workers create begin untracked, so
+//! manager of all existing fields. Objects created by Ballast's workers start untracked, so
 //! thousands of objects that are never applied need no memory for managers.
 
 use std::fmt::Write;
@@ -19,11 +19,11 @@ use ballast_k8s::{Cause, Details, Managers, Status, Time};
 use ballast_resource::{Comparison, ResourceKind};
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The only manager whose earlier client-side applies count (AP23).
+/// The only manager with recognized client-side applies (AP23).
 const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// `metadata.managedFields` of a body, unparsed (AP20). It is read only where it differs from the
+/// `metadata.managedFields` of a body, unparsed (AP20). It is parsed only if it differs from the
 /// stored list.
 #[derive(Default)]
 pub(super) struct Record(Option<Value>);
@@ -33,9 +33,9 @@ impl Record {
         Record(managed_fields)
     }
 
-    /// The managed fields that the body puts in place of the stored ones. `None` if it has none, or
-    /// none that can be read. `[{}]` starts afresh. An empty list counts as none, because clients
-    /// that know nothing of managed fields send it.
+    /// Returns the managed fields with which the body replaces the stored ones. `None` if it has
+    /// none, or none that can be parsed. `[{}]` resets them. An empty list counts as none, because
+    /// clients that do not support managed fields send it.
     pub fn replacing(self, stored: &[Value], api_version: impl FnOnce() -> String) -> Option<ManagedFields> {
         let Some(Value::Array(list)) = self.0 else { return None };
         if list == stored {
@@ -59,11 +59,11 @@ pub(super) struct Writing<'a> {
     pub now: Time,
 }
 
-/// Why a configuration was not applied.
+/// The reason why a configuration was not applied.
 #[derive(Debug)]
 pub(super) enum Refused {
     Conflicts(Vec<Conflict>),
-    /// The stored managed fields cannot be read. Ballast did not write them.
+    /// The stored managed fields cannot be parsed. Ballast did not write them.
     Malformed(Malformed),
 }
 
@@ -76,7 +76,7 @@ impl From<Malformed> for Refused {
 /// A field that another manager has set to another value.
 #[derive(Debug)]
 pub(super) struct Conflict {
-    /// The other manager, in upstream's words.
+    /// The other manager, formatted as upstream does.
     manager: String,
     path: Path,
 }
@@ -87,7 +87,7 @@ impl Writing<'_> {
         Manager { operation, name: name.to_owned(), subresource: subresource.to_owned() }
     }
 
-    /// Whether a write of this part can change the field at all (AP21).
+    /// Returns whether a write of this part can change the field at all (AP21).
     fn reaches(&self, element: &Element) -> bool {
         element.as_field().is_none_or(|name| self.reaches_field(name))
     }
@@ -100,18 +100,18 @@ impl Writing<'_> {
         }
     }
 
-    /// The record of a new object that brings none, for a create of the main part: what `track`
-    /// notes, encoded. `None` if the writer is the manager of nothing.
+    /// Returns the encoded managers of a new object that brings none, for a create of the main
+    /// part: the same record that `track` makes. `None` if the writer would manage no field.
     ///
-    /// A set that becomes a tree, and then a text, took a fifth of the CPU of a create.
+    /// Building a set, then a tree and then a text took a fifth of the CPU time of a create.
     pub fn begin(&self, object: &Tree) -> Option<Managers> {
         let fields = self.row.schema.added_text(object, stripped(), |name| self.reaches_field(name))?;
         let entry = Entry::text_of_update(self.manager, &self.row.stored_api_version(), &fields, self.now);
         Some(Managers::of_text(&entry))
     }
 
-    /// Makes the writer the manager of what an update changed (AP10). An object that is not tracked
-    /// stays so, unless it is new.
+    /// Makes the writer the manager of the fields that an update changed (AP10). An untracked
+    /// object stays untracked, unless it is new.
     pub fn track(&self, old: Option<&Tree>, new: &Tree, managed: &mut ManagedFields) -> Result<(), Malformed> {
         if managed.is_empty() && old.is_some() {
             return Ok(());
@@ -123,7 +123,7 @@ impl Writing<'_> {
         self.record(comparison, managed, self.manager)
     }
 
-    /// Like `track`, for an update whose differences are known.
+    /// Like `track`, for an update with known differences.
     pub fn credit(&self, differences: Comparison, managed: &mut ManagedFields) -> Result<(), Malformed> {
         match managed.is_empty() {
             true => Ok(()),
@@ -131,7 +131,8 @@ impl Writing<'_> {
         }
     }
 
-    /// A write of all parts is recorded as two writes, one of the status and one of the rest.
+    /// Records a comparison. A write of all parts is recorded as two writes, one of the status and
+    /// one of the rest.
     fn record(&self, comparison: Comparison, managed: &mut ManagedFields, name: &str) -> Result<(), Malformed> {
         if self.part == Part::Whole && self.row.status_subresource {
             Writing { part: Part::Status, ..*self }.record(comparison.clone(), managed, name)?;
@@ -226,8 +227,8 @@ impl Writing<'_> {
         Ok(merged)
     }
 
-    /// Removes the fields that this manager applied before and does not apply any more, if no
-    /// other manager owns them (AP9).
+    /// Removes the fields that this manager applied before and no longer applies, if no other
+    /// manager owns them (AP9).
     fn without_unowned(
         &self,
         merged: Tree,
@@ -244,8 +245,8 @@ impl Writing<'_> {
         }
         let (owned, before) = (schema.with_structs(&owned), schema.with_structs(before));
         let everything = all(&merged);
-        // First all fields of this manager are removed, with all that is below them. Then the owned
-        // ones are added again.
+        // First removes all fields of this manager, with everything below them; then adds the owned
+        // ones again.
         let bare = schema.without(merged.clone(), &before);
         let unowned = everything.difference(&all(&bare).union(&owned));
         let kept = schema.without(merged.clone(), &unowned);
@@ -254,9 +255,9 @@ impl Writing<'_> {
         Ok(schema.without(merged, &gone))
     }
 
-    /// Drops conflicts of kubectl with its own client-side applies. The annotation says what
-    /// kubectl applied last; where the live object still has those values, kubectl may take them
-    /// over (AP23).
+    /// Drops conflicts of kubectl with its own client-side applies. The annotation contains the
+    /// configuration that kubectl applied last; kubectl may take over live fields that still have
+    /// those values (AP23).
     fn without_own_history(&self, live: &Tree, conflicts: Vec<Conflict>) -> Vec<Conflict> {
         let Some(last) = last_applied(live).and_then(|text| serde_json::from_str::<Tree>(text).ok()) else {
             return conflicts;
@@ -271,7 +272,7 @@ impl Writing<'_> {
         conflicts.into_iter().filter(|conflict| !own.contains(&conflict.path.0)).collect()
     }
 
-    /// Keeps kubectl's annotation up to date, for users who go back to client-side apply.
+    /// Keeps kubectl's annotation up to date, for users that return to client-side apply.
     fn sync_last_applied(&self, config: &Tree, applied: &mut Tree) {
         if self.manager != KUBECTL || self.part == Part::Status || last_applied(applied).is_none() {
             return;
@@ -319,7 +320,7 @@ fn described(manager: &Manager, api_version: &str) -> String {
     text
 }
 
-/// The `Status` for conflicts (AP6).
+/// Returns the `Status` for conflicts (AP6).
 pub(super) fn refusal(conflicts: &[Conflict]) -> Status {
     let message = match conflicts {
         [Conflict { manager, path }] => format!("Apply failed with 1 conflict: conflict with {manager}: {path}"),
@@ -347,7 +348,8 @@ pub(super) fn refusal(conflicts: &[Conflict]) -> Status {
     Status::failure(409, "Conflict", message).with(Details { causes, ..Details::default() })
 }
 
-/// Fields without owner: the identity of the object, and what only the server sets (AP14).
+/// Returns the fields without an owner: the identity of the object, and fields that only the server
+/// sets (AP14).
 fn stripped() -> &'static FieldSet {
     static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
         const OF_METADATA: [&str; 9] = [

@@ -1,4 +1,4 @@
-//! Properties of apply, on random configurations of random managers. No registry is needed.
+//! Properties of apply, on random configurations of random managers, without a registry.
 
 use proptest::collection::{btree_map, btree_set};
 use proptest::option;
@@ -27,7 +27,7 @@ impl World {
         })
     }
 
-    /// `None` if there is a conflict.
+    /// Applies the configuration. `None` if there is a conflict.
     fn apply(&self, manager: &str, config: &Tree, force: bool) -> Option<World> {
         let mut next = self.clone();
         let applied = next.write(manager, |writing, world| {
@@ -61,7 +61,7 @@ impl World {
     }
 }
 
-/// The record of a create is the one that tracking and encoding make.
+/// The record of a create equals the one that tracking and encoding produce.
 #[test]
 fn ap10_the_record_of_a_new_object_is_what_tracking_notes() {
     let identity = json!({"name": "g\"", "namespace": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -106,10 +106,10 @@ fn letter(letters: &'static [&'static str]) -> impl Strategy<Value = String> {
     (0..letters.len()).prop_map(|n| letters[n].to_owned())
 }
 
-/// A configuration whose labels, finalizers and notes are of these letters.
+/// Returns a configuration with labels, finalizers and notes of these letters.
 fn config(letters: &'static [&'static str]) -> impl Strategy<Value = Tree> {
-    // None of them empty, nor the spec: an empty map is a field while it is, and goes once it is
-    // emptied again.
+    // None of them is empty, nor is the spec: an empty map is a field only until it is emptied
+    // again.
     let labels = option::of(btree_map(letter(letters), letter(&["1", "2"]), 1..3));
     let finalizers = option::of(btree_set(letter(letters), 1..3));
     let notes = option::of(btree_map(letter(letters), btree_map(letter(letters), 0..2, 1..3), 1..3));
@@ -127,7 +127,7 @@ fn any_config() -> impl Strategy<Value = Tree> {
     config(&["a", "b", "c"])
 }
 
-/// The order of set items is that of whoever came first: not what these laws are about.
+/// Sorts set items: their order depends on the first manager and is not under test.
 fn ordered(mut world: World) -> World {
     if let Some(Value::Array(list)) =
         world.live.as_mut().map(metadata::of_mut).and_then(|metadata| metadata.get_mut("finalizers"))
@@ -138,7 +138,7 @@ fn ordered(mut world: World) -> World {
 }
 
 prop_compose! {
-    /// What some managers made of it.
+    /// Returns a world after some managers have written to it.
     fn world()(steps in proptest::collection::vec((letter(&["x", "y", "z"]), any_config(), any::<bool>()), 1..5))
     -> World {
         let mut world = World::default();
@@ -187,7 +187,7 @@ proptest! {
     #[test]
     fn ap6_only_what_differs_from_what_others_own_conflicts(world in world(), config in any_config()) {
         let live = world.live.clone().unwrap();
-        // What is there already can always be applied.
+        // The live configuration can always be applied.
         prop_assert!(world.apply("me", &live, false).is_some());
         if world.apply("me", &config, false).is_none() {
             prop_assert!(world.force("me", &config).live != world.live);
@@ -232,7 +232,7 @@ fn ap10_an_update_takes_what_it_changes() {
     let updated = applied.update("you", garden(json!({"beds": 4, "notes": {"a": 1}})));
     assert_eq!(updated.owned_by("me", Operation::Apply), [".spec.notes.a"]);
     assert_eq!(updated.owned_by("you", Operation::Update), [".spec.beds"]);
-    // Who removes a field owns nothing by it, and nobody else owns it any more.
+    // A manager does not own the fields that it removes, and neither does any other manager.
     let removed = updated.update("they", garden(json!({"beds": 4})));
     assert!(removed.owned_by("me", Operation::Apply).is_empty());
     assert!(removed.owned_by("they", Operation::Update).is_empty());

@@ -1,4 +1,4 @@
-//! Asks the host cluster what a user may do, and caches its answers (AZ1, AZ4, AZ6).
+//! Queries the host cluster about permissions of users, and caches the results (AZ1, AZ4, AZ6).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::ttl_cache::TtlCache;
 use super::unavailable::Unavailable;
 use ballast_k8s::User;
 
-/// The most answers that are cached.
+/// The limit of cached results.
 const ANSWERS_MAX: u64 = 8192;
-/// An answer with a longer key is not cached. Users with thousands of groups would fill the memory.
+/// A result with a longer key is not cached. Users with thousands of groups would fill the memory.
 const KEY_BYTES_MAX: usize = 10_000;
 
-/// A reviewer's answer.
+/// A reviewer's result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub allowed: bool,
@@ -23,7 +23,7 @@ pub struct Answer {
     pub reason: String,
 }
 
-/// Decides what users may do, for example by asking another server.
+/// Decides on permissions of users, for example by a request to another server.
 #[async_trait]
 pub trait AccessReviewer: Send + Sync {
     async fn review(&self, user: &User, attributes: &Attributes<'_>) -> Result<Answer, Unavailable>;
@@ -37,8 +37,8 @@ pub struct AccessReviews {
 }
 
 impl AccessReviews {
-    /// `keep_allowed` and `keep_denied` say how long an answer of each kind is cached. Failures are
-    /// not cached.
+    /// Creates the reviews. `keep_allowed` and `keep_denied` are the cache times of the two
+    /// results. Failures are not cached.
     pub fn new(reviewer: Arc<dyn AccessReviewer>, keep_allowed: Duration, keep_denied: Duration) -> AccessReviews {
         AccessReviews { reviewer, keep_allowed, keep_denied, cache: TtlCache::new(ANSWERS_MAX) }
     }
@@ -61,8 +61,8 @@ impl AccessReviews {
     }
 }
 
-/// The user and the attributes as a cache key. Each part follows its own length, so different
-/// requests have different keys.
+/// Returns the user and the attributes as a cache key. Each part follows its own length, so
+/// different requests have different keys.
 fn cache_key(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     let mut put = |part: &str| {

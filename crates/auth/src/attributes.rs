@@ -2,7 +2,7 @@
 
 use ballast_k8s::{Details, Status, User};
 
-/// What a request wants to do, with the fields of a SubjectAccessReview.
+/// The action of a request, with the fields of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attributes<'a> {
     Resource(ResourceAttributes<'a>),
@@ -30,8 +30,8 @@ pub struct ResourceAttributes<'a> {
 }
 
 impl Attributes<'_> {
-    /// The 403 for a request with these attributes, in kube-apiserver's words (ER11). `reason` may
-    /// be empty.
+    /// Returns the 403 for a request with these attributes, in kube-apiserver's words (ER11).
+    /// `reason` may be empty.
     pub fn forbidden(&self, user: &User, reason: &str) -> Status {
         let user = &user.name;
         let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -65,7 +65,7 @@ impl Attributes<'_> {
         }
     }
 
-    /// The resource that the request is for, unless it is for a path.
+    /// Returns the resource that the request is for, unless it is for a path.
     pub fn resource(&self) -> Option<&ResourceAttributes<'_>> {
         match self {
             Attributes::Resource(resource) => Some(resource),

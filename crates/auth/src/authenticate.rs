@@ -3,8 +3,8 @@
 //!
 //! *Invariants:*
 //! - The trust that credentials are checked against can be replaced at any time. The next request
-//!   uses the new one, also on a connection that is already open (AN4, AN12).
-//! - A certificate is verified once for a connection, and again when the trust has changed or the
+//!   uses the new one, also on an open connection (AN4, AN12).
+//! - A certificate is verified once per connection, and again when the trust has changed or the
 //!   certificate has expired.
 
 use std::net::IpAddr;
@@ -24,8 +24,7 @@ use ballast_base::metrics;
 use ballast_base::places::Busy;
 use ballast_k8s::{Time, User};
 
-/// How long a refused certificate stays refused before it is verified again. It may not have been
-/// valid yet.
+/// The time for which a rejected certificate is not verified again. It may not have been valid yet.
 const REFUSAL_SECONDS: i64 = 5;
 
 /// The CAs and tokens that credentials are checked against.
@@ -53,14 +52,14 @@ struct Verification {
 }
 
 impl Verification {
-    /// Whether it says what a new one would. It ends with the certificate, also on an open
-    /// connection.
+    /// Returns whether the verification is still valid. It ends with the certificate, also on an
+    /// open connection.
     fn holds(&self, trust: &Arc<Trust>, now: Time) -> bool {
         Arc::ptr_eq(&self.trust, trust) && now < self.until
     }
 }
 
-/// Why a credential was refused. This is for the log; the client only sees `Unauthorized`.
+/// The reason why a credential was rejected. It is logged; the client only sees `Unauthorized`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error(transparent)]
@@ -84,7 +83,7 @@ pub struct Authenticator {
 }
 
 impl Trust {
-    /// The names of all CAs whose certificates are accepted (AN1).
+    /// Returns the names of all accepted CAs (AN1).
     pub fn subjects(&self) -> Vec<Vec<u8>> {
         let cas = [self.client_ca.as_ref(), self.front_proxy.as_ref().map(|proxy| &proxy.ca)];
         let mut subjects: Vec<Vec<u8>> =
@@ -106,7 +105,7 @@ impl Authenticator {
         Authenticator { trust: ArcSwap::from_pointee(trust), reviews: None, anonymous: None, clock }
     }
 
-    /// Also accepts bearer tokens that are not in the token file, if `reviews` knows them.
+    /// Also accepts bearer tokens that are not in the token file, if `reviews` accepts them.
     #[must_use]
     pub fn with_reviews(mut self, reviews: TokenReviews) -> Authenticator {
         self.reviews = Some(reviews);
@@ -114,7 +113,7 @@ impl Authenticator {
     }
 
     /// Accepts requests without a credential as those of `system:anonymous`. Authorization decides
-    /// what they may do (AN10).
+    /// on their permissions (AN10).
     #[must_use]
     pub fn with_anonymous(mut self) -> Authenticator {
         let groups = vec![UNAUTHENTICATED.to_owned()];
@@ -131,8 +130,8 @@ impl Authenticator {
         self.trust.store(Arc::new(trust));
     }
 
-    /// Returns `None` if there is no credential and anonymous users are not accepted. `address` is
-    /// that of the client.
+    /// Returns the user of a request. `None` if there is no credential and anonymous users are not
+    /// accepted. `address` is that of the client.
     pub async fn authenticate(
         &self,
         certificate: Option<&Certificate>,
@@ -149,14 +148,14 @@ impl Authenticator {
         found
     }
 
-    /// Whether the peer is a front proxy, whose headers are believed.
+    /// Returns whether the peer is a front proxy, so that its headers are trusted.
     pub fn is_front_proxy(&self, certificate: &Certificate) -> bool {
         self.verify(&self.trust.load_full(), certificate).proxy.is_ok()
     }
 
-    /// Returns whether a browser adds the credential of a request by itself: a client certificate,
-    /// or none. A browser adds neither a bearer token nor the headers of a front proxy. The order
-    /// of the credentials is that of `authenticate`.
+    /// Returns whether a browser adds the credential of a request automatically: a client
+    /// certificate, or none. A browser adds neither a bearer token nor the headers of a front
+    /// proxy. The order of the credentials is that of `authenticate`.
     pub fn is_added_by_browser(&self, certificate: Option<&Certificate>, headers: &HeaderMap) -> bool {
         let trust = self.trust.load_full();
         let verification = certificate.map(|certificate| self.verify(&trust, certificate));
@@ -167,7 +166,7 @@ impl Authenticator {
         !is_named_by_proxy && (is_by_certificate || !has_token)
     }
 
-    /// Whether the peer has proved who it is: a user, or a front proxy.
+    /// Returns whether the peer has proved to be a user or a front proxy.
     pub fn is_trusted(&self, certificate: &Certificate) -> bool {
         let verification = self.verify(&self.trust.load_full(), certificate);
         verification.user.is_ok() || verification.proxy.is_ok()
@@ -194,7 +193,7 @@ impl Authenticator {
             }
         }
         if let Some(credential) = headers.get(header::AUTHORIZATION) {
-            // If both credentials fail, the fault of the token is reported.
+            // If both credentials fail, the error of the token is reported.
             match self.bearer(&trust, credential.as_bytes(), address).await {
                 Ok(user) => return Ok(Some(user)),
                 Err(fault) => refused = Some(fault),

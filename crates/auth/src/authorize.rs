@@ -1,8 +1,8 @@
-//! Decides what a user may do. Members of `system:masters` may do everything; for all other users,
-//! the server's mode decides (AZ3).
+//! Decides on the permissions of a user. Members of `system:masters` may do everything; for all
+//! other users, the server's mode decides (AZ3).
 //!
-//! The decision comes before the body is read and before the object is looked up. A refusal
-//! therefore does not reveal what exists (AZ8).
+//! The decision precedes reading the body and looking up the object, so a denial does not reveal
+//! which objects exist (AZ8).
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub enum Permission {
     Failed(String),
 }
 
-/// What decides about users outside of `system:masters`, like kube-apiserver's authorization mode.
+/// The authority for users outside of `system:masters`, like kube-apiserver's authorization mode.
 pub enum Mode {
     /// The rules of a standalone server.
     Policy(ArcSwap<Policy>),
@@ -83,7 +83,7 @@ impl Authorizer {
         permission
     }
 
-    /// The rules for a user in a namespace, as the status of a SelfSubjectRulesReview.
+    /// Returns the rules for a user in a namespace, as the status of a SelfSubjectRulesReview.
     pub fn rules(&self, user: &User, namespace: &str) -> Value {
         if user.is_master() {
             let all = ["*"];

@@ -1,8 +1,8 @@
 //! Users of client certificates: the CN is the name, and each O is a group (AN7).
 //!
-//! A subject is read as Go's crypto/x509 reads it, so that one certificate is one user for
-//! kube-apiserver and for Ballast (WH5). Go reads each type of string, and refuses a certificate
-//! with a malformed one. A part that is passed over instead could turn one user into another.
+//! A subject is parsed as by Go's crypto/x509, so that one certificate is one user for
+//! kube-apiserver and for Ballast (WH5). Go parses each type of string, and rejects a certificate
+//! with a malformed one. Skipping such a part could turn one user into another.
 //!
 //! A certificate proves a user if it chains to the client CA, is valid now and may be used for
 //! client authentication. The TLS handshake has already proved that the peer holds the key.
@@ -21,7 +21,7 @@ use ballast_k8s::{Time, User};
 /// The attribute of a certificate's subject that holds the user's UID.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 
-/// What the log shows of a name, in characters: a client chooses its certificate.
+/// The most characters of a name in the log, because clients choose their certificates.
 const NAME_CHARS_MAX: usize = 128;
 
 /// The user's extra field that identifies the certificate.
@@ -42,7 +42,7 @@ pub enum ClientCaError {
     Unreadable { number: usize, why: String },
 }
 
-/// Why a certificate is not accepted. This is for the log; the client only sees `Unauthorized`.
+/// The reason why a certificate is not accepted. It is logged; the client only sees `Unauthorized`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untrusted {
     #[error("the client certificate is refused: {0}")]
@@ -58,7 +58,7 @@ pub enum Untrusted {
 }
 
 impl ClientCa {
-    /// Reads a bundle of one or more PEM certificates.
+    /// Parses a bundle of one or more PEM certificates.
     pub fn from_pem(
         pem: &[u8],
         algorithms: &'static [&'static dyn SignatureVerificationAlgorithm],
@@ -77,8 +77,8 @@ impl ClientCa {
         Ok(ca)
     }
 
-    /// The names of the CAs (DER, without the outer SEQUENCE). The TLS handshake sends them as
-    /// hints, so that a client can pick its certificate (AN1).
+    /// Returns the names of the CAs (DER, without the outer SEQUENCE). The TLS handshake sends them
+    /// as hints, so that a client can pick its certificate (AN1).
     pub fn subjects(&self) -> impl Iterator<Item = &[u8]> {
         self.anchors.iter().map(|anchor| anchor.subject.as_ref())
     }
@@ -109,7 +109,8 @@ impl ClientCa {
     }
 }
 
-/// Says which certificate is refused and why, for the log. Operators find it by its serial number.
+/// Returns the rejected certificate and the reason, for the log. Operators find it by its serial
+/// number.
 fn why_refused(error: &webpki::Error, chain: &[CertificateDer<'_>], now: Time) -> String {
     let parsed = chain.first().and_then(|leaf| X509Certificate::from_der(leaf).ok());
     let Some((_, leaf)) = parsed else { return error.to_string() };
@@ -128,7 +129,7 @@ fn why_refused(error: &webpki::Error, chain: &[CertificateDer<'_>], now: Time) -
     format!("{subject:?}, serial {}, of {issuer:?}: {why}", shown(leaf.raw_serial_as_string()))
 }
 
-/// When the first certificate of a chain expires.
+/// Returns the earliest expiry of the certificates of a chain.
 pub(super) fn valid_until(chain: &[CertificateDer<'_>]) -> Option<Time> {
     let ends = chain.iter().filter_map(|certificate| {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
@@ -137,7 +138,7 @@ pub(super) fn valid_until(chain: &[CertificateDer<'_>]) -> Option<Time> {
     ends.min()
 }
 
-/// The common name of a certificate's subject: the last one, as in Go.
+/// Returns the common name of a certificate's subject: the last one, as in Go.
 pub(super) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     Subject::read(&parsed).ok().map(|subject| subject.common_name)
@@ -161,13 +162,13 @@ fn user_of(certificate: &CertificateDer<'_>) -> Result<User, Untrusted> {
     Ok(User { name: common_name, uid: uid.unwrap_or_default(), groups, extra })
 }
 
-/// The parts of a certificate's subject that say who the user is.
+/// The parts of a certificate's subject that identify the user.
 #[derive(Debug, Default)]
 struct Subject {
-    /// The last one.
+    /// The last CN of the subject.
     common_name: String,
     organizations: Vec<String>,
-    /// The only one, if there is one.
+    /// The UID, of which a subject has at most one.
     uid: Option<String>,
 }
 
@@ -180,7 +181,7 @@ impl Subject {
             match attribute.attr_type() {
                 oid if *oid == OID_X509_COMMON_NAME => subject.common_name = text,
                 oid if *oid == OID_X509_ORGANIZATION_NAME => subject.organizations.push(text),
-                // As in kube-apiserver, a UID is not empty, and there is one at most.
+                // As in kube-apiserver, there is at most one UID, and it is not empty.
                 oid if oid.to_id_string() == UID_OID => match subject.uid.replace(text) {
                     None if subject.uid.as_deref() != Some("") => {}
                     _ => return Err(Untrusted::Subject("it must have one UID at most, which is not empty")),
@@ -192,7 +193,7 @@ impl Subject {
     }
 }
 
-/// A string of a subject, as Go's `parseASN1String` reads it.
+/// Parses a string of a subject as Go's `parseASN1String` does.
 fn text(tag: Tag, bytes: &[u8]) -> Result<String, &'static str> {
     let ascii = |is_allowed: fn(u8) -> bool, why| match bytes.iter().copied().all(is_allowed) {
         true => Ok(bytes.iter().copied().map(char::from).collect()),
@@ -203,20 +204,21 @@ fn text(tag: Tag, bytes: &[u8]) -> Result<String, &'static str> {
         Tag::PrintableString => ascii(is_printable, "invalid PrintableString"),
         Tag::Ia5String => ascii(|byte| byte.is_ascii(), "invalid IA5String"),
         Tag::NumericString => ascii(|byte| byte.is_ascii_digit() || byte == b' ', "invalid NumericString"),
-        // As in Go and BoringSSL, T.61 is read as Latin-1.
+        // As in Go and BoringSSL, T.61 is parsed as Latin-1.
         Tag::T61String => Ok(bytes.iter().copied().map(char::from).collect()),
         Tag::BmpString => bmp_text(bytes).ok_or("invalid BMPString"),
         _ => Err("unsupported type of string"),
     }
 }
 
-/// As in Go, `*` and `&` count as printable: certificates have them, and other libraries allow it.
+/// Returns whether a byte is printable. As in Go, `*` and `&` count as printable: certificates have
+/// them, and other libraries allow them.
 fn is_printable(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b" '()+,-./:=?*&".contains(&byte)
 }
 
-/// UCS-2 in network order, with or without a zero at the end. Surrogates and code points that never
-/// are characters make it malformed.
+/// Parses UCS-2 in network order, with or without a trailing zero. Surrogates and noncharacters are
+/// malformed.
 fn bmp_text(bytes: &[u8]) -> Option<String> {
     if !bytes.len().is_multiple_of(2) {
         return None;

@@ -80,7 +80,7 @@ fn texts<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
     headers.get_all(name).iter().map(|value| text(value.as_bytes())).filter(|text| !text.is_empty())
 }
 
-/// A header's value as text. User names need not be ASCII.
+/// Returns a header's value as text. User names need not be ASCII.
 pub(super) fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value).trim().to_owned()
 }

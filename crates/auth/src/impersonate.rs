@@ -1,6 +1,5 @@
-//! Impersonation (IM1, IM2): the user that the `Impersonate-*` headers ask for, and the permissions
-//! that the caller needs. Each permission is checked on its own, and one that is missing refuses
-//! the request.
+//! Impersonation (IM1, IM2): the user in the `Impersonate-*` headers, and the permissions that the
+//! caller needs. Each permission is checked separately, and a missing one rejects the request.
 
 use http::HeaderMap;
 
@@ -33,7 +32,7 @@ struct Part {
 }
 
 impl Impersonation {
-    /// Reads the headers. Returns `None` if they do not ask for impersonation.
+    /// Parses the headers. Returns `None` if they request no impersonation.
     pub fn read(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
         if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
             return Ok(None);
@@ -55,7 +54,7 @@ impl Impersonation {
         Ok(Some(Impersonation { user: with_groups_of_its_kind(user), parts }))
     }
 
-    /// The permissions that the caller needs, one after the other.
+    /// Returns the permissions that the caller needs, one after the other.
     pub fn attributes(&self) -> impl Iterator<Item = Attributes<'_>> {
         self.parts.iter().map(|part| {
             Attributes::Resource(ResourceAttributes {
@@ -104,7 +103,7 @@ fn parts(user: &User) -> Vec<Part> {
     parts
 }
 
-/// The groups that a user of this name has when it authenticates itself.
+/// Returns the groups that a user of this name has when it authenticates itself.
 fn with_groups_of_its_kind(mut user: User) -> User {
     if user.name == ANONYMOUS {
         if user.groups.is_empty() {

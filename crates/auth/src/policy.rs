@@ -9,10 +9,10 @@
 //!       verbs: [get]
 //!       paths: [/metrics]
 //!
-//! A rule names users and groups, and either resources or paths. Rules only allow; nothing denies.
-//! Every authenticated user may also read discovery and OpenAPI and review its own permissions,
-//! like the roles system:discovery and system:basic-user of a Kubernetes cluster. Without a file
-//! there are no other rules.
+//! A rule contains users and groups, and either resources or paths. Rules only allow; nothing
+//! denies. Every authenticated user may also read discovery and OpenAPI and review its own
+//! permissions, like the roles system:discovery and system:basic-user of a Kubernetes cluster.
+//! Without a file there are no other rules.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -39,13 +39,13 @@ const VERBS: [&str; 13] = [
     "watch",
 ];
 
-/// Groups of resources that are not objects of this server: what is impersonated, and reviews.
+/// Groups of resources that are not objects of this server: impersonation and reviews.
 const OTHER_GROUPS: [&str; 3] = ["", "authentication.k8s.io", "authorization.k8s.io"];
 
 /// Paths that kubectl needs for discovery. They reveal nothing about objects.
 const DISCOVERY: [&str; 7] = ["/", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 
-/// The reviews, by group and resource, with which users ask about themselves.
+/// The reviews of a user's own identity and permissions, by group and resource.
 const OWN_REVIEWS: [(&str, &str); 3] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
     ("authorization.k8s.io", "selfsubjectaccessreviews"),
@@ -92,8 +92,8 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Returns a fault for each verb, group and resource in the rules that no request can have.
-    /// `served` are the resources of the server, as group and plural.
+    /// Returns an error for each verb, group and resource in the rules that no request can have.
+    /// `served` contains the resources of the server, as group and plural.
     pub fn unknown_names(&self, served: &[(&str, &str)]) -> Vec<String> {
         let mut hints = Hints::default();
         let mut faults = Vec::new();
@@ -131,8 +131,8 @@ impl Policy {
         is_for_everybody(user, attributes) || self.rules.iter().any(|rule| rule.allows(user, attributes))
     }
 
-    /// The rules for a user in a namespace, as the status of a SelfSubjectRulesReview. Every client
-    /// may read `open_paths`.
+    /// Returns the rules for a user in a namespace, as the status of a SelfSubjectRulesReview.
+    /// Every client may read `open_paths`.
     pub(super) fn rules(&self, user: &User, namespace: &str, open_paths: &[String]) -> Value {
         let (mut on_objects, mut on_paths) = (Vec::new(), Vec::new());
         if !open_paths.is_empty() {
@@ -210,7 +210,8 @@ impl PolicyRule {
             && (self.namespaces.is_empty() || (!asked.namespace.is_empty() && has(&self.namespaces, asked.namespace)))
     }
 
-    /// Matches as RBAC does. A rule reaches a subresource if it names it, as `*/status`, or as `*`.
+    /// Returns whether the rule matches, as in RBAC. A rule covers a subresource by its name, as
+    /// `*/status`, or as `*`.
     fn names_resource(&self, resource: &str, subresource: &str) -> bool {
         self.resources.iter().any(|pattern| match pattern.split_once('/') {
             None => pattern == "*" || (pattern == resource && subresource.is_empty()),
@@ -223,7 +224,7 @@ fn has(names: &[String], name: &str) -> bool {
     names.iter().any(|it| it == "*" || it == name)
 }
 
-/// A pattern is a path, or a prefix of paths followed by `*`.
+/// Returns whether a path matches. A pattern is a path, or a prefix of paths followed by `*`.
 pub(super) fn fits(pattern: &str, path: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => path.starts_with(start),

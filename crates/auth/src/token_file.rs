@@ -1,7 +1,7 @@
 //! Bearer tokens of a standalone server, from a file.
 //!
-//! Each line is one token, in the format of kube-apiserver's `--token-auth-file`, with the hash in
-//! place of the token, so reading the file gives no access.
+//! Each line is one token, in the format of kube-apiserver's `--token-auth-file`, with the hash
+//! instead of the token, so reading the file gives no access.
 //!
 //! ```text
 //! sha256:9f86d081…0f00a08,jane,uid-1,"staff,ops"

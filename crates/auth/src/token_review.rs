@@ -1,11 +1,11 @@
-//! Users of bearer tokens that the host cluster reviews. Its answers are cached (AN8).
+//! Users of bearer tokens that the host cluster reviews, with a cache (AN8).
 //!
 //! The cache is keyed by the hash of a token, so it holds no token itself.
 //!
-//! Anyone can send tokens. So the reviews at the same time are bounded, and shared fairly among the
-//! addresses of the clients. A review that finds no user keeps its slot for `REFUSED_HOLD`, which
-//! bounds the reviews of made-up tokens per second: 128 in all, 96 for one address, and 32 while
-//! other addresses wait. Tokens of users free their slots at once.
+//! Anyone can send tokens, so concurrent reviews are limited, and shared fairly among client
+//! addresses. A review without a user holds its slot for `REFUSED_HOLD`, which limits the reviews
+//! of invalid tokens per second: 128 in total, 96 per address, and 32 while other addresses wait.
+//! Valid tokens release their slots at once.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use ballast_k8s::User;
 const TOKENS_MAX: u64 = 4096;
 /// Reviews at the same time.
 const REVIEWS_MAX: usize = 32;
-/// Requests that wait for a review, of all addresses. Further ones are answered with 429.
+/// Requests that wait for a review, of all addresses. Further ones get 429.
 const WAITING_MAX: usize = 2_000;
 const WAIT_MAX: Duration = Duration::from_secs(15);
-/// How long a review that finds no user keeps its slot.
+/// How long a review that finds no user holds its slot.
 const REFUSED_HOLD: Duration = Duration::from_millis(250);
 
-/// Knows, or can find out, whose token it is. `None` means nobody's.
+/// Looks up the user of a token. `None` if the token belongs to no user.
 #[async_trait]
 pub trait TokenReviewer: Send + Sync {
     async fn review(&self, token: &str) -> Result<Option<User>, Unavailable>;
 }
 
-/// Why a token was not reviewed.
+/// The reason why a token was not reviewed.
 #[derive(Clone, Debug)]
 pub(super) enum Unreviewed {
     Unavailable(Unavailable),
@@ -52,13 +52,14 @@ pub struct TokenReviews {
 }
 
 impl TokenReviews {
-    /// `keep` says how long an answer, positive or negative, is cached. Failures are not cached.
+    /// Creates the reviews. `keep` is how long a result, positive or negative, is cached. Failures
+    /// are not cached.
     pub fn new(reviewer: Arc<dyn TokenReviewer>, keep: Duration) -> TokenReviews {
         let bounds = Bounds::in_quarters("token_review", REVIEWS_MAX, WAITING_MAX, WAIT_MAX);
         TokenReviews { reviewer, keep, cache: TtlCache::new(TOKENS_MAX), slots: Places::new(bounds) }
     }
 
-    /// The user of a token that a client at `address` has sent.
+    /// Returns the user of a token that a client at `address` has sent.
     pub(super) async fn user(&self, token: &str, address: Option<IpAddr>) -> Result<Option<Arc<User>>, Unreviewed> {
         let ask = async {
             let address = address.map(|address| address.to_string()).unwrap_or_default();

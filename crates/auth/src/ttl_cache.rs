@@ -1,14 +1,14 @@
-//! A bounded cache for answers of a remote server, each with its own time to live. It wraps `moka`.
+//! A bounded cache for responses of a remote server, each with its own time to live. It wraps
+//! `moka`.
 //!
 //! *Invariants:*
-//! - Concurrent callers with the same key share one request and its answer, also if the answer is
-//!   not cached.
-//! - An answer is not used past its time to live.
-//! - The number of answers is bounded. A full cache evicts the answers that are used least, so a
-//!   flood of new keys does not evict the common ones.
+//! - Concurrent callers with the same key share one request and its response, even if the response
+//!   is not cached.
+//! - A response is not used past its time to live.
+//! - The number of responses is limited. A full cache evicts the least used, so a flood of new keys
+//!   does not evict the common ones.
 //!
-//! Each entry has its own expiry, in tokio's time. moka has a clock of its own, which tests cannot
-//! move.
+//! Each entry expires by tokio's time, because moka's clock cannot be controlled by tests.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -35,7 +35,7 @@ where
         TtlCache { answers: Cache::new(capacity) }
     }
 
-    /// The cached answer, or else that of `ask`, which also returns how long it may be used.
+    /// Returns the cached response, or else that of `ask`, which also returns its time to live.
     pub async fn get_or(&self, key: &K, ask: impl Future<Output = (V, Duration)>) -> V {
         let ask = async {
             let (value, keep) = ask.await;

@@ -14,13 +14,14 @@ pub const ANONYMOUS: &str = "system:anonymous";
 /// The prefix of the names of Ballast's own parts (`User::component`).
 const COMPONENTS: &str = "system:ballast:";
 
-/// Whether no credential of a client can prove this name (WH5): a request without a credential has
-/// it, or a part of Ballast itself.
+/// Returns whether no credential of a client can prove this name (WH5): a request without a
+/// credential has it, or a part of Ballast itself.
 pub(super) fn is_reserved_user(name: &str) -> bool {
     name == ANONYMOUS || name.starts_with(COMPONENTS)
 }
 
-/// Whether no credential of a client can prove this group: requests without a credential have it.
+/// Returns whether no credential of a client can prove this group: requests without a credential
+/// have it.
 pub(super) fn is_reserved_group(group: &str) -> bool {
     group == UNAUTHENTICATED
 }

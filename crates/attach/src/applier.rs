@@ -1,9 +1,9 @@
-//! The books of the reflector: which version upstream each object here is. Whatever comes from the
-//! upstream goes into the log here, and only from here.
+//! Writes upstream states to the log, and tracks the upstream version of each object. The applier
+//! is the only writer of attached kinds.
 //!
-//! Objects are taken as they are, but for `metadata.managedFields`.
-//! The versions are in memory. After a restart everything is listed anew, and what is the same in
-//! the log already is not written again.
+//! Objects are stored unchanged except for `metadata.managedFields`. The versions are kept in
+//! memory. After a restart everything is listed again, and states that the log already holds are
+//! not written again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,24 +22,25 @@ type Tree = Map<String, Value>;
 
 /// Objects in one transaction of the reflector: a page of a list.
 pub const OBJECTS_PER_COMMIT_MAX: usize = 500;
-/// How often a transaction is tried that the writer had no room for, or that the store refused.
+/// How often a transaction is tried if the queue of the writer is full, or the store fails.
 const TRIES_MAX: u32 = 8;
-/// The pause before the second try. It doubles with each.
+/// The pause before the second try. It doubles with each further one.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
 /// A change of one object.
 pub enum Change {
     Put(Tree),
-    /// It was deleted upstream. The last state that is known.
+    /// The object was deleted upstream; its last known state.
     Deleted(Tree),
 }
 
-/// Where a change comes from.
+/// The source of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A list or a watch, which reports states in their order.
+    /// A list or a watch, which reports states in order.
     Reflector,
-    /// The answer to a write of our own, which may come before or after its echo.
+    /// The response to one of Ballast's own writes, which may arrive before or after its watch
+    /// event.
     Response,
 }
 
@@ -49,16 +50,16 @@ pub struct Applier {
     versions: BTreeMap<GroupResource, Mutex<Versions>>,
 }
 
-/// By kind. The holder of the lock is the only writer of the kind.
+/// The known versions of one kind. The holder of the lock is the only writer of the kind.
 type Versions = HashMap<Key, KnownVersion>;
 
-/// The version upstream of an object here.
+/// The upstream version of a local object.
 #[derive(Clone, Debug)]
 struct KnownVersion {
     version: Box<str>,
-    /// The revision of that version here.
+    /// The local revision that holds that version.
     revision: Revision,
-    /// It is known from an answer, so the reflector may still tell of older states.
+    /// The version is known from a response, so the reflector may still report older states.
     is_ahead: bool,
 }
 
@@ -71,12 +72,13 @@ struct Prepared {
     is_gone: bool,
 }
 
-/// What becomes of one object.
+/// The effect of a change on one object.
 enum Effect {
-    /// It is here already, or what is here is newer. The object, if it is this very version.
+    /// The log already holds this version, or a newer one. Contains the object if it is exactly
+    /// this version.
     None(Option<Arc<Object>>),
     Put,
-    /// Another object of the same name takes its place.
+    /// Another object of the same name replaces the stored one.
     Replace,
     Delete,
 }
@@ -92,19 +94,20 @@ impl Applier {
         self.cache.view()
     }
 
-    /// The version upstream of what is here at `revision`. `None` if that is not the newest one.
+    /// Returns the upstream version of the object at `revision`. `None` if that is not its newest
+    /// revision.
     pub async fn version(&self, key: &Key, revision: Revision) -> Option<Box<str>> {
         let versions = self.versions.get(&key.resource)?.lock().await;
         let known = versions.get(key)?;
         (known.revision == revision).then(|| known.version.clone())
     }
 
-    /// Takes news of objects of one kind into the log. Returns the objects as they are here now, by
-    /// their keys, for each whose version here is the one that came.
+    /// Writes changes of objects of one kind to the log. Returns, by key, the local objects that
+    /// are at the passed version.
     ///
     /// # Errors
     ///
-    /// Nothing could be written. What came has to come again.
+    /// If nothing could be written. The changes must then be passed in again.
     pub async fn take(
         &self,
         row: &Arc<ResourceKind>,
@@ -163,7 +166,8 @@ impl Applier {
                     here.insert(object.key.clone(), object);
                 }
                 (change, Err(rejected)) => {
-                    // No other code writes these kinds. If one does, the next list repairs it.
+                    // No other code writes these kinds. If it happens anyway, the next list repairs
+                    // it.
                     tracing::error!(key = ?change.map(|change| &change.key), ?rejected, "the mirror was overtaken");
                 }
             }
@@ -171,8 +175,8 @@ impl Applier {
         Ok(here)
     }
 
-    /// Removes what is here and not among `listed`, because it is gone upstream. Returns how many
-    /// objects that were.
+    /// Deletes local objects that are not in `listed`, because they are gone upstream. Returns
+    /// their number.
     pub async fn prune(&self, kind: GroupResource, listed: &HashSet<Key>) -> Result<usize, WriteError> {
         let Some(versions) = self.versions.get(&kind) else { return Ok(0) };
         let mut versions = versions.lock().await;
@@ -190,7 +194,7 @@ impl Applier {
         Ok(gone.len())
     }
 
-    /// Commits, and tries again for a while where the writer has no room or the store fails.
+    /// Commits, and retries for a while if the queue of the writer is full or the store fails.
     async fn commit(
         &self,
         writes: impl Fn() -> Vec<Write>,
@@ -228,7 +232,7 @@ fn known(change: &Prepared, revision: Revision, is_ahead: bool) -> KnownVersion 
     KnownVersion { version: change.version.clone(), revision, is_ahead }
 }
 
-/// The last change of each object, ready to be written.
+/// Returns the last change of each object, ready to be written.
 fn prepare(row: &ResourceKind, changes: Vec<Change>) -> Vec<Prepared> {
     let mut last: BTreeMap<Key, Prepared> = BTreeMap::new();
     for change in changes {
@@ -236,10 +240,10 @@ fn prepare(row: &ResourceKind, changes: Vec<Change>) -> Vec<Prepared> {
             Change::Put(object) => (false, object),
             Change::Deleted(object) => (true, object),
         };
-        // The items of a list of an aggregated API server do not say what they are.
+        // The items of a list of an aggregated API server may lack their type.
         object.insert("apiVersion".to_owned(), row.api_version().into());
         object.insert("kind".to_owned(), row.kind.into());
-        // Managed fields are only used upstream, and would take half of the memory here.
+        // Managed fields are only used upstream, and would take half of the memory.
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.remove("managedFields");
         }
@@ -256,10 +260,10 @@ fn prepare(row: &ResourceKind, changes: Vec<Change>) -> Vec<Prepared> {
     last.into_values().collect()
 }
 
-/// What becomes of an object, given its state here and the version that this is known to be.
+/// Returns the effect of a change, given the local state and its known upstream version.
 fn effect_of(change: &Prepared, state: Option<&Arc<Object>>, known: Option<&KnownVersion>, source: Source) -> Effect {
     let Some(state) = state else {
-        // An answer about an object that is gone by now came too late.
+        // A response about an object that has since been deleted is ignored.
         return if change.is_gone || source == Source::Response { Effect::None(None) } else { Effect::Put };
     };
     let is_other = *change.uid != *state.uid;
@@ -284,8 +288,8 @@ fn effect_of(change: &Prepared, state: Option<&Arc<Object>>, known: Option<&Know
     }
 }
 
-/// Whether one version upstream is older than another. Kubernetes promises that they are numbers
-/// that grow; of any others nothing is said.
+/// Returns whether one upstream version is older than another. Kubernetes specifies them as
+/// increasing numbers; other forms are not comparable.
 fn is_older(version: &str, than: &str) -> bool {
     match (version.parse::<u64>(), than.parse::<u64>()) {
         (Ok(version), Ok(than)) => version < than,

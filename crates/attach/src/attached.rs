@@ -1,4 +1,4 @@
-//! The API server that Ballast is attached to, and what belongs to the attachment.
+//! The API server that Ballast is attached to, and the state of the attachment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,24 +23,24 @@ pub struct Upstream {
     pub url: String,
 }
 
-/// What Ballast may do upstream.
+/// The access of Ballast to the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     ReadWrite,
-    /// Every write to a kind that is kept there is refused here.
+    /// Every write to a kind that is stored upstream is rejected.
     ReadOnly,
 }
 
-/// How much of the upstream is reflected. By default all of it.
+/// The reflected part of the upstream. By default all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReflectorScope {
-    /// Of the kinds that have namespaces, only what is in this one. `None`: what is in any.
+    /// The only namespace to reflect, for namespaced kinds. `None` for all.
     pub namespace: Option<String>,
-    /// Kinds that are left out. Here they look as if there were none.
+    /// Kinds that are not reflected and appear empty.
     pub without: BTreeSet<GroupResource>,
 }
 
-/// The API server that Ballast is attached to: the reflector of what it keeps, and the way back.
+/// The API server that Ballast is attached to: the reflector and the writes upstream.
 pub struct Attached {
     pub(crate) upstream: Upstream,
     pub(crate) access: Access,
@@ -56,8 +56,8 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Does nothing until `run` is called. `cache` and `writer` are those of the log here, which
-    /// no other process may write to.
+    /// Does nothing until `run` is called. `cache` and `writer` belong to the local log, which no
+    /// other process may write to.
     pub fn new(
         upstream: Upstream,
         access: Access,
@@ -85,17 +85,17 @@ impl Attached {
         }
     }
 
-    /// Whether the upstream wants to be left alone for a while.
+    /// Returns whether the upstream has requested a pause.
     pub(crate) fn is_paused(&self) -> bool {
         self.limits.is_paused()
     }
 
-    /// The upstream, for messages.
+    /// Returns the URL of the upstream, for messages.
     pub(crate) fn url(&self) -> &str {
         &self.upstream.url
     }
 
-    /// How far the reflector is.
+    /// Returns the progress of the reflector.
     pub fn progress(&self) -> Progress {
         self.reporter.progress()
     }

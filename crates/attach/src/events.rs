@@ -1,12 +1,11 @@
 //! Sends events about bindings upstream, where users look for them.
 //!
 //! Writes of bindings have priority, so a round writes few events, warnings first. Waiting events
-//! are merged, and their number is bounded; a normal event that finds no room is dropped, and is
-//! kept here only.
+//! are merged, and their number is limited; a normal event above the limit is not sent upstream.
 //!
-//! An event is created, and counted by a patch when it happens again. Nothing is read, so only
-//! `create` and `patch` have to be allowed. The counts are remembered; after a restart, the answer
-//! to a patch has them.
+//! An event is created, and its count is patched when it occurs again. Nothing is read, so only
+//! `create` and `patch` must be allowed. The counts are cached; after a restart, the response to a
+//! patch contains them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,22 +24,22 @@ use ballast_worker::events::{Note, Severity, Sink, counted, event};
 
 type Tree = Map<String, Value>;
 
-/// Events of one round. There is a round each second.
+/// Events per round. A round runs each second.
 const ROUND_EVENTS_MAX: usize = 20;
 /// The time for one round. Events that are not written by then wait for the next one.
 const ROUND_MAX: Duration = Duration::from_secs(2);
 const IN_FLIGHT_MAX: usize = 4;
-/// Events that wait. What is normal is dropped from here on,
+/// The limit of waiting events above which normal events are dropped.
 const NORMAL_WAITING_MAX: usize = 1_000;
-/// and warnings from here on.
+/// The limit of waiting events above which warnings are dropped.
 const WAITING_MAX: usize = 2_000;
-/// Additional events about the objects that asked for placements.
+/// Additional events about the objects that requested placements.
 const ABOUT_REQUESTERS_WAITING_MAX: usize = 1_000;
-/// Events whose counts are remembered. Then all are forgotten, and learnt again.
+/// The limit of cached event counts. At the limit, the cache is cleared.
 const KNOWN_MAX: usize = 4_000;
-/// How long an upstream is not asked again that does not allow it.
+/// The pause after the upstream has denied writing events.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(10 * 60);
-/// Groups whose objects are kept here. Events about them stay here.
+/// Groups whose objects are stored locally. Events about them are not sent upstream.
 const OWN_GROUPS: [&str; 2] = ["ballast.dev", "task.karmada.io"];
 const OWN_FAMILY: &str = "kubernetes-fleet.io";
 
@@ -53,7 +52,7 @@ pub struct UpstreamEvents {
 #[derive(Default)]
 struct State {
     waiting: BTreeMap<Key, Note>,
-    /// Of events upstream, how often they happened and when last.
+    /// Counts and last times of events upstream.
     known: HashMap<Key, Tree>,
     forbidden_until: Option<Instant>,
     is_told: bool,
@@ -66,7 +65,7 @@ impl State {
 
     fn enqueue(&mut self, key: Key, note: Note) {
         let room = match note.severity {
-            // Few, and promised.
+            // Few, and guaranteed to be delivered.
             _ if note.is_about_requester() => WAITING_MAX + ABOUT_REQUESTERS_WAITING_MAX,
             Severity::Normal => NORMAL_WAITING_MAX,
             Severity::Warning => WAITING_MAX,
@@ -79,7 +78,8 @@ impl State {
         }
     }
 
-    /// Events about requesters come first, then warnings, and then the oldest.
+    /// Returns the events of the next round: events about requesters first, then warnings, then the
+    /// oldest.
     fn next_round(&mut self) -> Vec<(Key, Note)> {
         let rank = |note: &Note| (!note.is_about_requester(), note.severity == Severity::Normal, note.at);
         let mut order: Vec<_> = self.waiting.iter().map(|(key, note)| (rank(note), key.clone())).collect();
@@ -104,7 +104,7 @@ impl UpstreamEvents {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing in it can be half done.
+        // No update of the state can be left incomplete by a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,7 +113,7 @@ impl UpstreamEvents {
         let known = match known {
             Some(known) => known,
             None => match self.create(key, note).await {
-                // It is from before a restart. The answer has its count.
+                // The event is from before a restart. The response contains its count.
                 Err(status) if status.code == 409 => self.patch(key, json!({"lastTimestamp": note.at})).await?,
                 created => return created,
             },
@@ -125,7 +125,7 @@ impl UpstreamEvents {
         let part = |name: &str| now.get(name).cloned().unwrap_or_default();
         match self.patch(key, json!({"count": part("count"), "lastTimestamp": part("lastTimestamp")})).await {
             Ok(event) => self.state().remember(key, &event),
-            // It is an hour old, and gone.
+            // The event has expired after an hour.
             Err(status) if status.code == 404 => {
                 self.state().known.remove(key);
                 self.create(key, note).await?;
@@ -150,7 +150,7 @@ impl UpstreamEvents {
         self.attached.ask(request.header(http::header::CONTENT_TYPE, MERGE_PATCH), body).await
     }
 
-    /// Whether to try again later.
+    /// Returns whether to try again later.
     fn is_late(&self, key: &Key, refused: &Status) -> bool {
         if refused.code == 403 && !is_ending(refused) {
             let mut state = self.state();
@@ -185,7 +185,7 @@ impl Sink for UpstreamEvents {
                 return Vec::new();
             }
             notes.into_iter().filter(is_for_upstream).for_each(|note| state.enqueue(note.key(), note));
-            // An upstream that wants to be left alone means events first.
+            // If the upstream requests a pause, events are the first to wait.
             if self.attached.is_paused() { Vec::new() } else { state.next_round() }
         };
         let end = Instant::now() + ROUND_MAX;
@@ -215,13 +215,13 @@ fn collection(key: &Key) -> String {
     format!("/api/v1/namespaces/{}/events", key.namespace)
 }
 
-/// Whether an event is about something that is stored upstream: a binding, or its workload.
+/// Returns whether an event is about an object that is stored upstream: a binding, or its workload.
 fn is_for_upstream(note: &Note) -> bool {
     let group = note.about.api_version.as_deref().and_then(|version| version.split_once('/')).map(|(group, _)| group);
     group.is_none_or(|group| !OWN_GROUPS.contains(&group) && !group.ends_with(OWN_FAMILY))
 }
 
-/// Whether only the namespace is going. That says nothing about rights.
+/// Returns whether the rejection is due to a terminating namespace, and not to missing permissions.
 fn is_ending(refused: &Status) -> bool {
     let mut causes = refused.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == "NamespaceTerminating")

@@ -1,5 +1,5 @@
-//! What a write changes of an object, as JSON merge patches: one of the object, and one of its
-//! status. Pure.
+//! The changes of a write, as JSON merge patches: one of the object, and one of its status. Pure
+//! functions.
 
 use serde_json::{Map, Value};
 
@@ -39,7 +39,7 @@ impl Changes {
     }
 }
 
-/// The merge patch that makes `to` of `from` (RFC 7396). Lists are replaced as a whole.
+/// Returns the merge patch from `from` to `to` (RFC 7396). Lists are replaced as a whole.
 fn merge(from: &Tree, to: &Tree) -> Tree {
     let mut patch = Tree::new();
     for name in from.keys().filter(|name| !to.contains_key(*name)) {

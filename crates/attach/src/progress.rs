@@ -1,4 +1,4 @@
-//! How far the reflector is: which kinds were listed, and what goes wrong.
+//! The progress of the reflector: the kinds that were listed, and current faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ impl State {
 pub struct ProgressReporter(watch::Sender<State>);
 
 impl ProgressReporter {
-    /// About these kinds.
+    /// Creates a reporter for these kinds.
     pub fn of(expected: BTreeSet<GroupResource>) -> ProgressReporter {
         ProgressReporter(watch::Sender::new(State { expected, ..State::default() }))
     }
@@ -36,7 +36,8 @@ impl ProgressReporter {
         Progress(self.0.subscribe())
     }
 
-    /// All objects of this kind are here. Returns whether that makes all kinds listed.
+    /// Records that all objects of this kind were listed. Returns whether that makes all kinds
+    /// listed.
     pub fn listed(&self, kind: GroupResource) -> bool {
         let is_last = self.0.send_if_modified(|state| state.listed.insert(kind) && state.is_synced());
         if is_last {
@@ -49,7 +50,7 @@ impl ProgressReporter {
         self.0.send_modify(|state| drop(state.faults.insert(kind, why)));
     }
 
-    /// There is news of this kind, so the fault is over.
+    /// Clears the fault of a kind that has received a change.
     pub fn clear_fault(&self, kind: GroupResource) {
         if self.0.borrow().faults.contains_key(&kind) {
             self.0.send_modify(|state| drop(state.faults.remove(&kind)));
@@ -62,12 +63,13 @@ impl ProgressReporter {
 pub struct Progress(watch::Receiver<State>);
 
 impl Progress {
-    /// Whether all objects of all kinds were here once. Later the reflector follows the watch.
+    /// Returns whether all objects of all kinds were listed once. Later the reflector follows the
+    /// watch.
     pub fn is_synced(&self) -> bool {
         self.0.borrow().is_synced()
     }
 
-    /// Waits until the reflector has synced. For ever if it never is: put a deadline around it.
+    /// Waits until the reflector has synced, possibly forever: use a timeout.
     pub async fn synced(&self) {
         let mut state = self.0.clone();
         if state.wait_for(State::is_synced).await.is_err() {
@@ -75,13 +77,13 @@ impl Progress {
         }
     }
 
-    /// What goes wrong at the moment, if that is known.
+    /// Returns the current fault, if known.
     pub fn fault(&self) -> Option<String> {
         let state = self.0.borrow();
         state.faults.iter().next().map(|(kind, why)| format!("{kind}: {why}"))
     }
 
-    /// The kinds that were not listed yet.
+    /// Returns the kinds that were not listed yet.
     pub fn missing(&self) -> Vec<GroupResource> {
         let state = self.0.borrow();
         state.expected.difference(&state.listed).copied().collect()

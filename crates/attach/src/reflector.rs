@@ -1,11 +1,11 @@
-//! The reflector: lists and watches each kind upstream, and hands what comes to the applier.
+//! The reflector: lists and watches each kind upstream, and passes the changes to the applier.
 //!
-//! kube's watcher lists, resumes a watch where it broke off, and lists anew where the upstream has
-//! forgotten that place (410). What is gone is known when a list is complete. An upstream that is
-//! away is asked again for ever, after pauses with a bound, and what was reflected stays.
+//! kube's watcher lists, resumes an interrupted watch, and lists again if the upstream has
+//! compacted that revision (410). Deletions are detected when a list is complete. An unreachable
+//! upstream is retried forever, with bounded pauses, and reflected objects stay.
 //!
-//! An upstream that can do it streams the list as the first events of a watch, out of its cache.
-//! For pages it reads etcd, which takes several times as long.
+//! If the upstream supports it, the list is streamed as the first events of a watch, out of the
+//! watch cache. Paged lists read etcd, which takes several times as long.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -31,17 +31,17 @@ use ballast_watch::WriteError;
 
 /// Objects in a page of a list.
 const PAGE_OBJECTS: u32 = 500;
-/// How long one watch lasts, in seconds. It bounds how long a connection that died silently goes
+/// The duration of one watch, in seconds. It limits how long a silently lost connection goes
 /// unnoticed.
 const WATCH_SECONDS: u32 = 60;
-/// The pause before a kind is listed anew: nothing could be written here, the upstream has
-/// forgotten where the watch was, or it does not stream lists.
+/// The pause before a kind is listed again: the local write failed, the revision of the watch was
+/// compacted, or the upstream does not stream lists.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
-/// The first Kubernetes 1.x that knows streamed lists. Older ones would overlook that one is
-/// wanted, and never say that it is complete.
+/// The first Kubernetes 1.x with streamed lists. Older versions ignore the option and never report
+/// that the list is complete.
 const STREAMS_SINCE: u32 = 27;
 
-/// How the upstream is asked for all objects of a kind.
+/// The method of listing all objects of a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listing {
     Streamed,
@@ -49,7 +49,7 @@ enum Listing {
 }
 
 impl Attached {
-    /// Reflects all kinds for as long as it is polled. It ends only by a defect of this program.
+    /// Reflects all kinds while it is polled. Ends only by a defect of this program.
     pub async fn run(self: Arc<Self>) {
         let listing = self.listing().await;
         let mut kinds = JoinSet::new();
@@ -61,11 +61,11 @@ impl Attached {
         }
     }
 
-    /// Chosen by the version of the upstream. Pages work with every version, so they are used if it
-    /// is unknown.
+    /// Chooses the method by the version of the upstream. Paged lists work with every version, so
+    /// they are used if it is unknown.
     async fn listing(&self) -> Listing {
         let Ok(version) = self.upstream.client.apiserver_version().await else { return Listing::Paged };
-        // Some vendors write `27+`.
+        // Some vendors report `27+`.
         let minor = version.minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse();
         match (&*version.major, minor) {
             ("1", Ok(STREAMS_SINCE..)) => Listing::Streamed,
@@ -83,8 +83,8 @@ impl Attached {
         }
     }
 
-    /// Follows one kind from a complete list on. Ends where it has to be listed anew, perhaps in
-    /// another way.
+    /// Follows one kind from a complete list on. Returns if it must be listed again, possibly by
+    /// the other method.
     async fn list_and_watch(&self, row: &Arc<ResourceKind>, listing: &mut Listing) -> Result<(), WriteError> {
         let (client, kind) = (self.upstream.client.clone(), api_resource(row));
         let api: Api<UpstreamObject> = match self.scope.namespace.as_deref().filter(|_| row.is_namespaced()) {
@@ -163,8 +163,8 @@ impl Attached {
         Ok(())
     }
 
-    /// Says what went wrong, and leaves the upstream alone for as long as it asks. The watcher's
-    /// own pause follows.
+    /// Logs the error, and pauses for as long as the upstream requests. The watcher's own pause
+    /// follows.
     async fn handle_error(&self, row: &ResourceKind, error: &watcher::Error) {
         let why = telemetry::with_causes(error);
         let limit = match refusal(error) {
@@ -191,19 +191,19 @@ fn key(row: &ResourceKind, received: &UpstreamObject) -> Key {
     }
 }
 
-/// Whether the upstream refuses a watch because its beginning is too long ago. kube's watcher lists
-/// anew by itself only where a watch says so that has begun.
+/// Returns whether the upstream rejects a watch because its start was compacted. kube's watcher
+/// lists again by itself only if a running watch reports this.
 fn is_expired(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
-/// Whether the upstream refuses to stream a list: it has the feature turned off, or cannot begin
+/// Returns whether the upstream rejects to stream a list: the feature is disabled, or cannot start
 /// now.
 fn refuses_streams(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 410 | 422))
 }
 
-/// The status with which the upstream refuses a list or a watch.
+/// Returns the status with which the upstream rejected a list or a watch.
 fn refusal(error: &watcher::Error) -> Option<&kube::core::Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -214,7 +214,7 @@ fn refusal(error: &watcher::Error) -> Option<&kube::core::Status> {
     }
 }
 
-/// How long the upstream asks to be left alone (`Retry-After`).
+/// Returns the pause that the upstream requests (`Retry-After`).
 fn retry_after_seconds(error: &watcher::Error) -> Option<u32> {
     refusal(error)?.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
 }

@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use ballast_resource::ResourceKind;
 
-/// The tree, and what kube's watcher asks of its metadata.
+/// The tree, and the metadata that kube's watcher needs.
 #[derive(Clone, Debug)]
 pub struct UpstreamObject {
     pub object: Map<String, Value>,
     meta: ObjectMeta,
 }
 
-/// A member of the metadata. Empty if it is absent.
+/// Returns a member of the metadata. Empty if it is absent.
 pub fn metadata<'a>(object: &'a Map<String, Value>, member: &str) -> &'a str {
     let value = object.get("metadata").and_then(|metadata| metadata.get(member));
     value.and_then(Value::as_str).unwrap_or_default()

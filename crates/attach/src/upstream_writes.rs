@@ -1,9 +1,9 @@
 //! Sends the writes of workers upstream: a merge patch of the object, then one of its status, each
-//! naming the version upstream that it was decided on.
+//! with the upstream version that it was decided on.
 //!
-//! What comes back goes into the log here before the write is acknowledged. If the second patch
-//! fails, what the first one made is here, and the caller hears of the failure: it decides again,
-//! finds the status missing, and writes that.
+//! The response is written to the local log before the write is acknowledged. If the second patch
+//! fails, the result of the first one is in the log, and the caller gets the error: it decides
+//! again, finds the status missing, and writes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +28,15 @@ use ballast_resource::ResourceKind;
 
 type Tree = Map<String, Value>;
 
-/// How long the upstream may take for one answer. Its webhooks may take their time.
+/// The timeout of one upstream request. Upstream webhooks may be slow.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How often one patch is sent that the upstream could not take just now. Afterwards the caller
-/// tries again, after pauses of its own.
+/// The limit of tries of one patch while the upstream is overloaded. Afterwards the caller tries
+/// again, after its own pauses.
 const TRIES_MAX: u32 = 4;
-/// The pause before the second try, unless the upstream names one. It doubles with each.
+/// The pause before the second try, unless the upstream requests one. It doubles with each try.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
-/// Bytes of an answer that are shown of a refusal which is no Status.
+/// Bytes of a response body that are included in the error if it is not a Status.
 const SHOWN_BYTES_MAX: usize = 256;
 
 #[async_trait]
@@ -50,7 +50,7 @@ impl RemoteStore for Attached {
     }
 
     async fn write(&self, manager: &str, wanted: Vec<RemoteWrite>) -> Vec<Result<Arc<Object>, Status>> {
-        // At most this many are polled at once; the semaphore bounds those of several calls.
+        // At most this many are polled at once; the semaphore limits those of several calls.
         stream::iter(wanted).map(|wanted| self.send(manager, wanted)).buffered(IN_FLIGHT_MAX).collect().await
     }
 }
@@ -115,12 +115,12 @@ impl Attached {
             (Some(status), _) => Err(status),
             // Another client has written since. The caller sees that change as an event.
             (None, Ok(mut here)) => Ok(here.remove(key).unwrap_or_else(|| Arc::clone(base))),
-            // It is written, and the echo will bring it here.
+            // The object is written upstream, and the watch will deliver it.
             (None, Err(error)) => Err(Status::unavailable(error.to_string())),
         }
     }
 
-    /// Reads the object anew that others have changed. The caller decides again at once, and would
+    /// Reads an object that another client has changed. The caller decides again at once, and would
     /// conflict again until the watch reports the change.
     async fn refresh(&self, base: &Arc<Object>) {
         let Some(row) = self.rows.get(&base.key.resource) else { return };
@@ -135,8 +135,8 @@ impl Attached {
         }
     }
 
-    /// Sends one patch, again where the upstream cannot take it now. The version makes a repetition
-    /// harmless: what was done already is a conflict.
+    /// Sends one patch, and retries while the upstream is overloaded. The version makes a
+    /// repetition harmless: a patch that was already applied is a conflict.
     async fn patch(&self, path: &str, mut body: Tree, version: &str) -> Result<Tree, Status> {
         let metadata = body.entry("metadata").or_insert_with(|| json!({}));
         if let Value::Object(metadata) = metadata {
@@ -167,7 +167,7 @@ impl Attached {
         unreachable!("the last try returns")
     }
 
-    /// Sends one request. Returns the object that is the answer.
+    /// Sends one request. Returns the object in the response.
     pub(super) async fn ask(&self, request: http::request::Builder, body: Vec<u8>) -> Result<Tree, Status> {
         let request = request.header(http::header::ACCEPT, "application/json").body(Body::from(body));
         let request = request.map_err(Status::internal)?;
@@ -202,7 +202,7 @@ impl Attached {
     }
 }
 
-/// The path of an object, and of its parts. `manager`: the field manager of the write.
+/// Returns the path of an object, and of its parts. `manager` is the field manager of the write.
 fn path(row: &ResourceKind, key: &Key, manager: Option<&str>) -> impl Fn(&str) -> String + use<> {
     let place = match &*key.namespace {
         "" => String::new(),
@@ -213,10 +213,10 @@ fn path(row: &ResourceKind, key: &Key, manager: Option<&str>) -> impl Fn(&str) -
     move |part| format!("{object}{part}{query}")
 }
 
-/// What the upstream said. The code is that of HTTP where it sent no Status.
+/// Returns the error of the upstream, with the HTTP status code if it sent no Status.
 ///
 /// A 404 means that the object is gone only if it names one. A kube-apiserver that has just started
-/// answers 404 to every path whose definition it has not read yet; that passes.
+/// responds with 404 to every path whose definition it has not loaded yet, which is temporary.
 fn refusal(code: u16, answer: &[u8]) -> Status {
     let told = serde_json::from_slice::<Status>(answer).ok().filter(|status| status.code >= 400);
     let told = told.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Bounds of the writes to the upstream: how many are in flight, and when it wants none.
+//! Limits of the writes to the upstream: their concurrency, and pauses.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -8,14 +8,13 @@ use tokio::time::Instant;
 
 /// Writes that are on their way upstream at once.
 pub const IN_FLIGHT_MAX: usize = 64;
-/// The longest that an upstream which asks for a pause is left alone. It may be restarted sooner
-/// than it thinks.
+/// The longest pause that an upstream may request. It may be restarted sooner than expected.
 pub const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// What all writes that are on their way share.
 pub struct WriteLimits {
     pub in_flight: Semaphore,
-    /// Until when the upstream wants to be left alone.
+    /// The end of the pause that the upstream has requested.
     paused_until: Mutex<Option<Instant>>,
 }
 
@@ -26,7 +25,7 @@ impl Default for WriteLimits {
 }
 
 impl WriteLimits {
-    /// Waits until the upstream may be asked again.
+    /// Waits until the upstream may be contacted again.
     pub async fn wait_while_paused(&self) {
         let until = *self.paused_until.lock().expect("no panic while it is held");
         if let Some(until) = until {

@@ -1,5 +1,5 @@
-//! The applier against an upstream whose news arrive in any order that can be: watches and lists in
-//! theirs, and answers to own writes before or after their echoes.
+//! Tests the applier against an upstream whose changes arrive in any possible order: watches and
+//! lists in sequence, and responses to own writes before or after their watch events.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,19 +10,20 @@ use ballast_base::clock::SystemClock;
 use ballast_store::MemoryStore;
 use ballast_watch::Limits;
 
-/// What happens, one after the other. Objects are numbers.
+/// One step of the test. Objects are numbers.
 #[derive(Clone, Debug)]
 enum Act {
-    /// Somebody writes the object upstream, or makes it.
+    /// Another client writes or creates the object upstream.
     Write(u8),
     Delete(u8),
-    /// Ballast writes the object upstream; the answer waits.
+    /// Ballast writes the object upstream; the response is delayed.
     Own(u8),
-    /// The oldest answer comes.
+    /// The oldest response arrives.
     Answer,
-    /// The watch tells of the next change.
+    /// The watch delivers the next change.
     Watch,
-    /// The watch is lost, and everything is listed: as it is now, in pages with answers between.
+    /// The watch is lost, and everything is listed in its current state, in pages with responses
+    /// between them.
     List {
         answers_between: bool,
     },
@@ -44,7 +45,7 @@ fn act() -> impl Strategy<Value = Act> {
 struct Home {
     version: u64,
     objects: BTreeMap<u8, Tree>,
-    /// What the watch has not told yet: the objects, and whether they were deleted.
+    /// Undelivered watch events: the objects, and whether they were deleted.
     untold: std::collections::VecDeque<(bool, Tree)>,
     answers: std::collections::VecDeque<Tree>,
 }
@@ -60,7 +61,7 @@ impl Home {
         let tree = self.objects.remove(&object).map_or_else(fresh, Value::Object);
         let Value::Object(mut tree) = tree else { unreachable!() };
         tree["metadata"]["resourceVersion"] = version.to_string().into();
-        // Every second version says the same as the one before.
+        // Every second version has the same content as the previous one.
         tree["spec"]["unknown"] = (version / 2).into();
         self.objects.insert(object, tree.clone());
         self.untold.push_back((false, tree.clone()));
@@ -128,7 +129,7 @@ impl Run {
         self.applier.prune(self.row.resource, &listed).await.unwrap();
     }
 
-    /// What the log here holds, as the upstream would say it.
+    /// Returns the contents of the local log in the form of `there`.
     fn here(&self) -> Vec<(String, String, Value)> {
         let view = self.applier.view();
         let told = |object: &Arc<Object>| {
@@ -165,7 +166,7 @@ proptest! {
             for act in acts {
                 run.act(act).await;
             }
-            // The watch tells the rest, and late answers come at last.
+            // The watch delivers the rest, and the delayed responses arrive last.
             while !run.home.untold.is_empty() {
                 run.act(Act::Watch).await;
             }

@@ -1,5 +1,5 @@
-//! Where the estimator of a cluster listens (RM14): in the file of addresses, if there is one; else
-//! where the Service of its name points; else at the DNS names of that Service.
+//! The addresses of estimators (RM14): from the file of addresses, if there is one; else from the
+//! Service of the cluster's name; else the DNS names of that Service.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use async_trait::async_trait;
 /// A file of more bytes is refused: a fleet of a thousand clusters needs a tenth of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Finds Services in the API server that is asked, if there is one.
+/// Looks up Services in the API server, if there is one.
 #[async_trait]
 pub trait Services: Send + Sync {
-    /// Where the Service points, as `HOST:PORT`. `None`: there is no such Service.
+    /// Returns where the Service points, as `HOST:PORT`. `None` if there is no such Service.
     ///
     /// # Errors
     ///
@@ -22,7 +22,7 @@ pub trait Services: Send + Sync {
     async fn target(&self, namespace: &str, name: &str, port: u16) -> Result<Option<String>, String>;
 }
 
-/// How Services are named, and the port that they are asked for.
+/// The naming scheme of Services, and their port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceNames {
     pub namespace: String,
@@ -30,7 +30,7 @@ pub struct ServiceNames {
     pub port: u16,
 }
 
-/// What is wrong with a file of addresses.
+/// A fault in a file of addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to use {} as addresses of estimators: {why}", path.display())]
 pub struct AddressesFault {
@@ -38,14 +38,14 @@ pub struct AddressesFault {
     pub why: String,
 }
 
-/// Where estimators are looked for.
+/// A source of addresses.
 pub enum Addresses {
     File(AddressFile),
     Services { names: ServiceNames, services: Option<Box<dyn Services>> },
 }
 
 impl Addresses {
-    /// The addresses to try, in this order. `None`: the cluster has no estimator.
+    /// Returns the addresses to try, in this order. `None` if the cluster has no estimator.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Addresses {
         Ok(Some(vec![format!("{host}.cluster.local:{port}"), format!("{host}:{port}")]))
     }
 
-    /// Whether a cluster can have an estimator, as far as that is known without asking anybody.
+    /// Returns whether a cluster can have an estimator, as far as that is known without a request.
     pub fn may_have(&self, cluster: &str) -> bool {
         match self {
             Addresses::File(file) => file.address(cluster).is_some(),
@@ -76,7 +76,7 @@ impl Addresses {
 }
 
 /// A YAML file with one address for each cluster: `CLUSTER: HOST:PORT`. It is read again when it
-/// has changed. A change that cannot be read is told, and the last good content stays in use.
+/// has changed. A change that cannot be read is logged, and the last valid content stays in use.
 pub struct AddressFile {
     path: PathBuf,
     known: Mutex<Known>,
@@ -137,7 +137,7 @@ fn is_port(text: &str) -> bool {
     text.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
-/// The address as a URI. `None`: it is none.
+/// Returns the address as a URI. `None` if it is none.
 pub fn endpoint(address: &str, scheme: &str) -> Option<http::Uri> {
     let uri = format!("{scheme}://{address}").parse::<http::Uri>().ok()?;
     uri.authority().is_some_and(|authority| authority.as_str() == address).then_some(uri)

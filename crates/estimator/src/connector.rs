@@ -1,6 +1,6 @@
-//! Opens connections to estimators: HTTP/2, in TLS if the flags ask for it.
+//! Opens connections to estimators: HTTP/2, in TLS if the flags enable it.
 //!
-//! Certificates are read anew for each connection, so a rotated one is in use from the next
+//! Certificates are read again for each connection, so a rotated one is in use from the next
 //! connection on.
 
 use std::path::PathBuf;
@@ -13,8 +13,8 @@ use super::addresses::endpoint;
 use ballast_base::any_certificate::AcceptAnyCertificate;
 use ballast_base::telemetry;
 
-/// With this interval, an estimator that disappears without closing its connection is noticed while
-/// it is not asked.
+/// With this interval, an estimator that disappears without closing its connection is detected
+/// while it is idle.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
 
 /// TLS towards estimators. Without a CA, and without `skip_verify`, there is none, as upstream.
@@ -29,7 +29,7 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Whether the files can be used.
+    /// Returns whether the files can be used.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl TlsFiles {
     ///
     /// # Errors
     ///
-    /// None does. The text says why, for each.
+    /// None does. The text contains the reason for each.
     pub async fn connect(&self, addresses: &[String]) -> Result<Channel, String> {
         let mut refusals = Vec::new();
         for address in addresses {

@@ -1,8 +1,8 @@
-//! What estimators have answered, and what was given away since (RM12).
+//! The cache of estimates, with the capacity that was reserved since each query (RM12).
 //!
-//! An estimator counts the pods of its cluster. What is on its way there, and what was assigned
-//! since, it does not know. That is what bindings hold now, less what reports showed when it was
-//! asked: derived from what is stored, so every process deducts the same.
+//! An estimator counts the pods of its cluster, and not the assigned pods that have not arrived
+//! yet. Those are the resources that bindings hold now, less the reported ones at the time of the
+//! query: a function of stored objects, so every process deducts the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::{Held, ToAsk};
 use ballast_engine::karmada::{Amounts, Answer, Answers, Question, Shared};
 
-/// Answers that are kept: those of a thousand questions to two hundred clusters. Beyond it, the
-/// questions that were asked first are forgotten.
+/// The limit of cached estimates: a thousand queries to two hundred clusters. Beyond it, the oldest
+/// queries are dropped.
 const ANSWERS_MAX: usize = 200_000;
 
 #[derive(Default)]
@@ -23,17 +23,17 @@ pub struct KnownAnswers {
     count: usize,
 }
 
-/// One answer.
+/// One cached estimate.
 pub struct KnownAnswer {
-    /// `None`: the estimator has answered, and does not know.
+    /// `None` if the estimator responded without an estimate.
     pub said: Option<i32>,
     pub asked_at: Instant,
-    /// What reports showed when the question was made. The estimator has seen that, at least.
+    /// The reported resources when the query was built. The estimator has seen at least these.
     pub seen: Arc<Amounts>,
 }
 
 impl KnownAnswers {
-    /// The pairs of question and cluster without a young answer.
+    /// Returns the pairs of query and cluster without a recent estimate.
     pub fn missing(&self, to_ask: &ToAsk, now: Instant, age_max: Duration) -> Vec<(Shared<Question>, Arc<str>)> {
         let mut missing = Vec::new();
         for (question, clusters) in to_ask {
@@ -73,7 +73,7 @@ impl KnownAnswers {
         }
     }
 
-    /// The young answers to these questions.
+    /// Returns the recent estimates for these queries.
     pub fn answers(&self, to_ask: &ToAsk, held: &Held, now: Instant, age_max: Duration) -> Answers {
         let mut by_question = HashMap::new();
         for (question, clusters) in to_ask {

@@ -1,14 +1,14 @@
-//! A client of Karmada's scheduler-estimators, which run beside member clusters and know their
-//! nodes: they say how many replicas of a workload fit, and how many of it cannot be scheduled.
+//! A client of Karmada's scheduler-estimators, which run per member cluster and know its nodes:
+//! they return how many replicas of a workload fit, and how many cannot be scheduled.
 //!
-//! Bindings with equal requirements have one question ([`questions`]). An answer is used for
-//! `ANSWER_AGE_MAX`, and comes with the room that was given away since it was asked for, so that
-//! the engine can deduct it.
+//! Bindings with equal requirements share one query ([`questions`]). An estimate is used for
+//! `ANSWER_AGE_MAX`, and comes with the capacity that was reserved since the query, so that the
+//! engine can deduct it.
 //!
 //! *Invariants:*
-//! - Every wait has a bound, and an estimator that does not answer delays one batch, once.
-//! - What an estimator says can only lower what a cluster is given.
-//! - The number of questions at a time, of answers that are kept, and of tasks is bounded.
+//! - Every wait has a bound, and an unresponsive estimator delays one batch, once.
+//! - An estimate can only lower the number of replicas that a cluster gets.
+//! - The numbers of concurrent queries, of cached estimates and of tasks are bounded.
 //!
 //! # Modules
 //!
@@ -18,7 +18,7 @@
 //! - `addresses`: where estimators are
 //! - `connector`: connections to them
 //! - `member`: one estimator
-//! - `known_answers`: what was answered, and how old it is
+//! - `known_answers`: the cache of estimates
 
 mod addresses;
 mod connector;
@@ -47,41 +47,41 @@ pub use self::connector::TlsFiles;
 pub use self::member::EstimatorAccess;
 pub use self::wire::{AssumedWorkload, assumed_workload};
 
-/// How long an answer is used.
+/// The maximum age of an estimate in use.
 const ANSWER_AGE_MAX: Duration = Duration::from_secs(10);
-/// Questions to all estimators at the same time.
+/// The limit of concurrent queries to all estimators.
 const AT_ONCE_MAX: usize = 256;
-/// A batch of questions takes at most this many times the time-out of one: of the first and of the
-/// last of a batch that has to queue. What is not answered then counts as not asked.
+/// The time limit of a batch of queries, in time-outs of one query: one for the first and one for
+/// the last of a batch that has to queue. Later responses are ignored.
 const BATCH_TIMEOUTS_MAX: u32 = 2;
-/// The pause before an estimator that does not answer is tried again. It doubles up to the second.
+/// The initial pause before an unresponsive estimator is retried. It doubles up to the second.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Clusters with metrics of their own, as for `ballast_cluster_replicas`.
+/// The most clusters with their own metrics, as for `ballast_cluster_replicas`.
 const SERIES_MAX: usize = 1_000;
 
-/// The clusters to ask, by question.
+/// The clusters to query, by query.
 pub type ToAsk = Vec<(Shared<Question>, Vec<Arc<str>>)>;
-/// Room by cluster.
+/// Capacity by cluster.
 pub type RoomByCluster = HashMap<Arc<str>, Arc<Amounts>>;
 
-/// What bindings hold on each cluster, at one moment.
+/// The resources that bindings hold on each cluster, at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
-    /// What is assigned, with what is on its way, or still there.
+    /// Assigned resources, including arriving and leaving replicas.
     pub all: RoomByCluster,
-    /// The part of it that exists, as reports say. An estimator sees that by itself.
+    /// The existing part, according to reports. An estimator accounts for it by itself.
     pub reported: RoomByCluster,
-    /// The part of it that is on its way, for estimators that are told so (`tells_assumed`).
+    /// The part that has not arrived, for estimators that accept `workloads` (`tells_assumed`).
     pub assumed: HashMap<Arc<str>, Assumed>,
 }
 
-/// What is on its way to a cluster.
+/// Pods that are assigned to a cluster but do not exist there yet.
 #[derive(Clone, Debug, Default)]
 pub struct Assumed {
     pub workloads: Arc<Vec<AssumedWorkload>>,
-    /// What an estimator knows that is told so: this, and what is reported.
+    /// Resources that the estimator accounts for when `workloads` is sent: reported plus assumed.
     pub seen: Arc<Amounts>,
 }
 
@@ -99,11 +99,11 @@ struct Everything {
     known: Mutex<KnownAnswers>,
     asks_pull_mode: bool,
     runtime: Handle,
-    /// Batches of questions go one after another, so that nothing is asked twice.
+    /// Serializes batches of queries, so that no query is sent twice.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The questions about a binding. `namespace` is that of its workload.
+/// Returns the queries for a binding. `namespace` is that of its workload.
 pub fn questions(spec: &ResourceBindingSpec, namespace: &str) -> Questions {
     let question = |is_of_sets: bool, body: Vec<u8>| Shared::new(Question { is_of_sets, body: body.into() });
     let replicas = wire::replicas_request(spec.replica_requirements.as_deref()).encode_to_vec();
@@ -121,7 +121,7 @@ pub struct Workload {
 }
 
 impl Estimators {
-    /// Call it in the runtime that is to ask.
+    /// Creates the client. Must be called in the runtime that sends the queries.
     pub fn new(reach: EstimatorAccess, asks_pull_mode: bool, clock: Arc<dyn Clock>) -> Estimators {
         let shared = Everything {
             reach,
@@ -136,25 +136,25 @@ impl Estimators {
         Estimators { shared: Arc::new(shared) }
     }
 
-    /// Whether clusters in Pull mode are asked, too.
+    /// Returns whether clusters in Pull mode are queried, too.
     pub fn asks_pull_mode(&self) -> bool {
         self.shared.asks_pull_mode
     }
 
-    /// Whether estimators are told what is on its way to their clusters.
+    /// Returns whether queries contain the pods that are assumed in their cluster.
     pub fn tells_assumed(&self) -> bool {
         self.shared.reach.tells_assumed
     }
 
-    /// The longest time that one batch of questions takes.
+    /// Returns the longest time that one batch of questions takes.
     pub fn patience(&self) -> Duration {
         self.shared.reach.timeout * BATCH_TIMEOUTS_MAX
     }
 
-    /// Asks these questions. Clusters whose answer is young are not asked again. `held` is what
-    /// was held before the questions were made.
+    /// Sends these queries, except to clusters whose estimate is recent. `held` contains the
+    /// resources held before the queries were built.
     pub async fn ask(&self, to_ask: &ToAsk, held: &Held) {
-        // Whoever comes meanwhile finds the answers of this one, and asks for the rest.
+        // Later callers find the results of this batch, and query only the rest.
         let _turn = self.shared.turn.lock().await;
         let asked_at = Instant::now();
         let missing = self.known().missing(to_ask, asked_at, ANSWER_AGE_MAX);
@@ -172,7 +172,7 @@ impl Estimators {
         }
     }
 
-    /// As `ask`, for a thread that may wait.
+    /// Like `ask`, for a thread that may block.
     pub fn ask_and_wait(&self, to_ask: &Arc<ToAsk>, held: &Arc<Held>) {
         let (estimators, to_ask, held) = (self.clone(), Arc::clone(to_ask), Arc::clone(held));
         let (sender, done) = std::sync::mpsc::sync_channel(1);
@@ -184,13 +184,13 @@ impl Estimators {
         let _late = done.recv_timeout(self.patience() + PAUSE_MIN);
     }
 
-    /// The answers that are known to these questions, for decisions while `held` is held.
+    /// Returns the known estimates for these queries, for decisions while `held` is current.
     pub fn answers(&self, to_ask: &ToAsk, held: &Held) -> Answers {
         self.known().answers(to_ask, held, Instant::now(), ANSWER_AGE_MAX)
     }
 
-    /// How many replicas of a workload a cluster could not schedule for longer than `threshold`.
-    /// `None`: that is not known.
+    /// Returns how many replicas of a workload a cluster could not schedule for longer than
+    /// `threshold`. `None` if that is unknown.
     pub async fn unschedulable(&self, cluster: &Arc<str>, workload: &Workload, threshold: Duration) -> Option<i32> {
         let member = self.member(cluster)?;
         let _place = self.shared.places.acquire().await.ok()?;
@@ -207,7 +207,7 @@ impl Estimators {
         }
     }
 
-    /// Forgets the estimators of clusters that are gone.
+    /// Removes the estimators of clusters that no longer exist.
     pub fn keep_only(&self, is_there: impl Fn(&str) -> bool) {
         let mut members = self.members();
         members.retain(|cluster, member| {
@@ -219,7 +219,7 @@ impl Estimators {
         });
     }
 
-    /// The number of estimators that are known.
+    /// Returns the number of estimators that are known.
     pub fn len(&self) -> usize {
         self.members().len()
     }
@@ -243,7 +243,7 @@ impl Estimators {
             match self.note(&member, outcome, Some(&question)) {
                 Outcome::Said(said) => Some((question, Arc::clone(&member.cluster), Some(said))),
                 outcome if outcome.is_of_reach() => None,
-                // It is not asked the same again at once.
+                // The same query is not repeated at once.
                 _ => Some((question, Arc::clone(&member.cluster), None)),
             }
         });
@@ -254,7 +254,7 @@ impl Estimators {
         answered
     }
 
-    /// Takes down an outcome. An estimator that has gone out is tried again beside the passes.
+    /// Records an outcome. An estimator that becomes unreachable is retried in the background.
     fn note(&self, member: &Arc<Member>, outcome: Outcome, question: Option<&Shared<Question>>) -> Outcome {
         if member.note(&outcome, &self.shared.reach) {
             let nothing = || Shared::new(Question { is_of_sets: false, body: Box::default() });
@@ -264,7 +264,7 @@ impl Estimators {
         outcome
     }
 
-    /// The estimator of a cluster. `None`: there is none, or it does not answer.
+    /// Returns the estimator of a cluster. `None` if there is none, or it is unreachable.
     fn member(&self, cluster: &Arc<str>) -> Option<Arc<Member>> {
         if !self.shared.reach.addresses.may_have(cluster) {
             return None;
@@ -285,12 +285,13 @@ impl Estimators {
     }
 }
 
-/// Tries an estimator that is out, with a growing pause, until it answers or its cluster is gone.
+/// Retries an unreachable estimator, with a growing pause, until it responds or its cluster is
+/// removed.
 async fn probe(shared: Weak<Everything>, member: Weak<Member>, question: Shared<Question>) {
     let mut pause = PAUSE_MIN;
     loop {
         let Some(chance) = shared.upgrade().map(|shared| shared.clock.random()) else { return };
-        // Estimators that went out together are not tried together.
+        // Jitter: estimators that became unreachable together are not retried together.
         sleep(pause.mul_f64(0.75 + (chance % 256) as f64 / 512.0)).await;
         let (Some(shared), Some(member)) = (shared.upgrade(), member.upgrade()) else { return };
         let outcome = member.ask(&shared.reach, &Asked::Room(&question, &[]), true).await;

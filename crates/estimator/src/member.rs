@@ -1,8 +1,8 @@
-//! The estimator of one cluster: its connection, and whether it answers.
+//! The estimator of one cluster: its connection, and its availability.
 //!
-//! An estimator that does not answer is out. It is told once, is not asked by passes any more, and
-//! is tried again beside them with a growing pause. When it answers, that is told, too (RM15). One
-//! that answers with an error is there, and so is asked on: the next question may be a better one.
+//! An estimator that does not respond is out of reach. That is logged once; passes stop querying
+//! it, and a background task retries it with a growing pause. Its recovery is logged, too (RM15).
+//! An estimator that responds with an error is available, and further queries are sent to it.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,46 +28,46 @@ use ballast_base::outgoing::{self, Outgoing};
 use ballast_base::places::Place;
 use ballast_engine::karmada::Question;
 
-/// Questions to one estimator at the same time. It answers each from its cache, in about a
-/// millisecond, and has the API server of its cluster beside it.
+/// The limit of concurrent queries to one estimator. It responds from its cache, in about a
+/// millisecond.
 const AT_ONCE_MAX: usize = 16;
-/// The bytes of an answer. All answers are one number.
+/// The maximum size of a response in bytes. All responses are one number.
 const ANSWER_BYTES_MAX: usize = 1024;
 
-/// How estimators are reached.
+/// The configuration of access to estimators.
 pub struct EstimatorAccess {
     pub addresses: Addresses,
     pub tls: TlsFiles,
-    /// The time for one question, with the connection if there is none.
+    /// The time-out of one query, including a new connection.
     pub timeout: Duration,
-    /// Whether estimators are told what is on its way. One that ignores it does not say so, and
-    /// then its answers are too high.
+    /// Whether queries contain assumed pods. An estimator that ignores them returns estimates that
+    /// are too high, without an error.
     pub tells_assumed: bool,
 }
 
-/// What is asked.
+/// A query.
 pub enum Asked<'a> {
-    /// With what the estimator is to assume in the cluster.
+    /// A query for capacity, with the workloads that the estimator is to assume in the cluster.
     Room(&'a Question, &'a [AssumedWorkload]),
     Unschedulable(&'a UnschedulableReplicasRequest),
 }
 
-/// What came of a question.
+/// The outcome of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Said(i32),
-    /// The estimator does not know (-1).
+    /// The estimator has no estimate (-1).
     Unknown,
-    /// The number makes no sense.
+    /// The number is invalid.
     Malformed(i32),
-    /// The estimator is there, and does not answer this question.
+    /// The estimator is available, and rejects this query.
     Refused(String),
     Failed(String),
     Late,
 }
 
 impl Outcome {
-    /// The number, if it is an answer.
+    /// Returns the outcome for the number in a response.
     fn of(number: i32) -> Outcome {
         match number {
             -1 => Outcome::Unknown,
@@ -76,7 +76,7 @@ impl Outcome {
         }
     }
 
-    /// The value of the metric's label.
+    /// Returns the value of the metric's label.
     fn word(&self) -> &'static str {
         match self {
             Outcome::Said(_) => "answered",
@@ -88,7 +88,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the estimator is out of reach.
+    /// Returns whether the estimator is out of reach.
     pub fn is_of_reach(&self) -> bool {
         matches!(self, Outcome::Failed(_) | Outcome::Late)
     }
@@ -97,7 +97,7 @@ impl Outcome {
 /// The estimator of one cluster.
 pub struct Member {
     pub cluster: Arc<str>,
-    /// What metrics call the cluster.
+    /// The label of the cluster in metrics.
     label: Arc<str>,
     /// The connection, and its slot.
     channel: tokio::sync::Mutex<Option<(Channel, Place)>>,
@@ -105,14 +105,14 @@ pub struct Member {
     standing: Mutex<Standing>,
 }
 
-/// What is known of an estimator.
+/// The availability of an estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It answers, or was not asked yet.
+    /// It responds, or was not queried yet.
     In,
-    /// It answers with errors.
+    /// It responds with errors.
     Refusing,
-    /// It does not answer.
+    /// It does not respond.
     Out,
 }
 
@@ -140,8 +140,8 @@ impl Member {
         *self.standing() == Standing::Out
     }
 
-    /// Asks, and counts the outcome. `None`: the estimator went out while the question waited for
-    /// its turn, or the cluster has none.
+    /// Sends a query, and counts the outcome. `None` if the estimator became unreachable while the
+    /// query was queued, or the cluster has none.
     pub async fn ask(&self, reach: &EstimatorAccess, asked: &Asked<'_>, is_probe: bool) -> Option<Outcome> {
         let _place = self.places.acquire().await.ok()?;
         if self.is_out() && !is_probe {
@@ -166,7 +166,7 @@ impl Member {
         if !is_known || !matches!(outcome, Some(Outcome::Failed(_))) {
             return outcome;
         }
-        // The estimator may have been restarted since the last question.
+        // The estimator may have restarted since the last query.
         *self.channel.lock().await = None;
         self.call_once(reach, asked).await
     }
@@ -203,7 +203,7 @@ impl Member {
         })
     }
 
-    /// The connection, which the first question opens. `None`: the cluster has no estimator.
+    /// Returns the connection, which the first query opens. `None` if the cluster has no estimator.
     async fn connected(&self, reach: &EstimatorAccess) -> Result<Option<Channel>, String> {
         let mut channel = self.channel.lock().await;
         if channel.is_none() {
@@ -215,8 +215,8 @@ impl Member {
         Ok(channel.as_ref().map(|(channel, _)| channel.clone()))
     }
 
-    /// Takes down what came of a question, and tells what is new. Returns whether the estimator
-    /// has just gone out.
+    /// Records the outcome of a query, and logs changes of availability. Returns whether the
+    /// estimator has just become unreachable.
     pub fn note(&self, outcome: &Outcome, reach: &EstimatorAccess) -> bool {
         let cluster = &*self.cluster;
         let now = match outcome {
@@ -244,16 +244,16 @@ impl Member {
     }
 }
 
-/// The message of a question, which is encoded here.
+/// Decodes the message of a query, which this crate has encoded.
 fn sound<M: Message + Default>(body: &[u8]) -> M {
     M::decode(body).unwrap_or_default()
 }
 
-/// Whether the estimator is out of reach, or refuses this one question.
+/// Returns whether the estimator is unreachable, or rejects this query only.
 fn refusal(status: &Status) -> Outcome {
     let mut why = format!("{:?}: {}", status.code(), status.message());
-    // What an estimator answers has no source. With one, the connection has failed: after the
-    // handshake, where the estimator refuses the certificate of its client.
+    // A status from an estimator has no source. With a source, the connection has failed: after the
+    // handshake, if the estimator rejects the client's certificate.
     let mut source = status.source();
     if source.is_some() {
         while let Some(cause) = source {

@@ -26,10 +26,11 @@ const NAME_BYTES_MAX: usize = 253;
 /// The reasons of a binding of Karmada's family. The condition Scheduled of the binding has more.
 const SCHEDULED: &str = "Scheduled";
 /// An eviction keeps the copy on this cluster until its task ends. Programs that follow decisions
-/// remove what is on other clusters.
+/// remove copies on other clusters.
 const EVICTING: &str = "BeingEvicted";
 
-/// What a binding of Karmada's family decides. A write that leaves it as it is changes no decision.
+/// The fields of a Karmada binding that determine its decision. A write that leaves them unchanged
+/// changes no decision.
 #[derive(Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Decided {
@@ -59,7 +60,7 @@ struct EvictionTask {
 }
 
 impl EvictionTask {
-    /// Whether the copy stays until the task ends.
+    /// Returns whether the copy stays until the task ends.
     fn keeps_copy(&self) -> bool {
         !matches!(&*self.purge_mode, "Directly" | "Immediately")
     }
@@ -78,7 +79,7 @@ impl Decided {
     }
 }
 
-/// The same of a binding of Fleet's family.
+/// The same fields of a KubeFleet binding.
 #[derive(Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct FleetDecided {
@@ -105,7 +106,7 @@ impl FleetDecided {
     }
 }
 
-/// The decisions about the placements with this name whose decisions are in this namespace.
+/// Returns the decisions about the placements with this name whose decisions are in this namespace.
 pub(crate) fn wanted(inventory: &Inventory, view: &View, namespace: &Arc<str>, name: &Arc<str>) -> Vec<Wanted> {
     let sources = PLACEMENTS.into_iter().filter_map(|(kind, suffix)| {
         let key = Key { resource: kind, namespace: Arc::clone(namespace), name: Arc::clone(name) };
@@ -192,7 +193,7 @@ fn parts(
     parts
 }
 
-/// The profiles that a slice lists.
+/// Returns the profiles that a slice lists.
 fn profiles_of(slice: &Object) -> Vec<String> {
     let slice: PlacementDecision = read_json(&slice.text.content()).unwrap_or_default();
     slice.decisions.into_iter().filter_map(|decision| decision.cluster_profile_ref.name).collect()
@@ -227,7 +228,7 @@ fn of_fleet_placement(inventory: &Inventory, view: &View, kinds: &PlacementKinds
     Decision { clusters: clusters.collect(), workload: None, scheduler: inventory.scheduler.to_string() }
 }
 
-/// A text as the value of a label. One that is too long is cut.
+/// Returns a text as the value of a label. One that is too long is cut.
 fn label_value(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(LABEL_BYTES_MAX));
     text.truncate(text.trim_end_matches(|last: char| !last.is_ascii_alphanumeric()).len());
@@ -255,7 +256,7 @@ mod tests {
         let after = names(&parts(decided(0..=150), before.iter().cloned()));
         assert_eq!(after[0], before[0]);
         assert!(after[1].contains(&"m000".to_owned()) && after[1].len() == 51);
-        // What leaves the first slice leaves space there, and the second one stays as it is.
+        // Clusters that leave the first slice free space there, and the second one stays unchanged.
         let fewer = names(&parts(decided(120..=150), after.iter().cloned()));
         assert_eq!((fewer.len(), fewer[0].len(), fewer[1].len()), (2, 0, 31));
         assert_eq!(names(&parts(decided([]), fewer.into_iter())), [Vec::<String>::new()]);

@@ -1,4 +1,4 @@
-//! The writes that lead from what is told to what should be.
+//! The writes that lead from the published to the desired objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,13 +17,12 @@ const CLUSTER_UID_LABEL: &str = "ballast.dev/cluster-uid";
 
 static TAKEN: LogLimit = LogLimit::new();
 
-/// The label with the uid of the object that a told one is about.
+/// Returns the name of the label with the uid of the source of a published object.
 pub(crate) fn owner_label(resource: GroupResource) -> &'static str {
     if resource == CLUSTER_PROFILES { CLUSTER_UID_LABEL } else { DECISION_KEY_LABEL }
 }
 
-/// The writes for a subject. `gone` has the uids of objects that it was told about and that are not
-/// there any more.
+/// Returns the writes for a subject. `gone` contains the uids of sources that no longer exist.
 pub(crate) fn writes(inventory: &Inventory, view: &View, subject: &Subject, gone: &BTreeSet<Arc<str>>) -> Vec<Write> {
     let wanted: BTreeMap<Key, Wanted> =
         inventory.wanted(view, subject).into_iter().map(|wanted| (wanted.key.clone(), wanted)).collect();
@@ -54,14 +53,14 @@ pub(crate) fn writes(inventory: &Inventory, view: &View, subject: &Subject, gone
     writes
 }
 
-/// Whether another subject wants this object to be as it is.
+/// Returns whether another subject desires this object in its current state.
 fn is_claimed(inventory: &Inventory, view: &View, told: &Object, subject: &Subject) -> bool {
     let others = Subject::of(told, &inventory.namespace).into_iter().filter(|other| other != subject);
     let mut wanted = others.flat_map(|other| inventory.wanted(view, &other));
     wanted.any(|wanted| wanted.key == told.key && owner_of(told) == Some(&*wanted.owner))
 }
 
-/// What is told under the names that a subject may have.
+/// Returns the published objects under the names that a subject may have.
 fn told<'a>(inventory: &Inventory, view: &'a View, subject: &Subject) -> Vec<&'a Arc<Object>> {
     match subject {
         Subject::Clusters(name) => {
@@ -97,7 +96,7 @@ fn create(inventory: &Inventory, wanted: &Wanted) -> Write {
     Write { key: wanted.key.clone(), expect: Expect::Absent, draft: Draft::Put(Document::new(tree)) }
 }
 
-/// `None`: it is as it should be, or cannot be read.
+/// Returns the update of a published object. `None` if it is up to date, or cannot be read.
 fn update(wanted: &Wanted, told: &Object) -> Option<Write> {
     let mut tree = told.value().ok()?;
     let before = tree.clone();

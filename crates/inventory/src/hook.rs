@@ -26,7 +26,7 @@ impl CommitHookFactory for Inventory {
 #[derive(Clone)]
 struct InventoryHook {
     inventory: Inventory,
-    /// With the uids of objects that are gone.
+    /// Subjects, with the uids of deleted objects.
     touched: BTreeMap<Subject, BTreeSet<Arc<str>>>,
 }
 
@@ -87,7 +87,7 @@ impl CommitHook for InventoryHook {
         let touched = std::mem::take(&mut self.touched);
         let writes =
             touched.iter().flat_map(|(subject, gone)| difference::writes(&self.inventory, view, subject, gone));
-        // Two subjects may both find that an object is told for nothing.
+        // Two subjects may both find that an object has no source.
         let mut known = BTreeSet::new();
         let state = |expect| match expect {
             Expect::Absent => None,

@@ -1,22 +1,22 @@
-//! Tells other programs which clusters there are, and where workloads are placed, in the kinds of
-//! SIG-Multicluster: ClusterProfile and PlacementDecision (IV1 to IV4).
+//! Publishes clusters and scheduling decisions to other programs, as the kinds of SIG-Multicluster:
+//! ClusterProfile and PlacementDecision (IV1 to IV4).
 //!
 //! A profile follows a Cluster or a MemberCluster; a decision follows a binding of Karmada's family
-//! or a placement of Fleet's. This room is a hook in each commit of the log: what it tells changes
-//! in the transaction of what it tells about.
+//! or a placement of Fleet's. This crate is a hook in each commit of the log: published objects
+//! change in the transaction of their source.
 //!
-//! *Invariants.* At every revision, profiles and decisions are what `Inventory::wanted` makes of
-//! the objects of that revision. A write that changes no cluster of a decision costs two short
+//! *Invariants.* At every revision, profiles and decisions equal the result of `Inventory::wanted`
+//! for the objects of that revision. A write that changes no cluster of a decision costs two short
 //! reads. A start compares everything once, because another version may have written the log.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `subject`: what is told together: the clusters, or the placements, of one name
+//! - `subject`: a set of source objects that share one published name
 //! - `profile`: the profile of a cluster
 //! - `decision`: the decision about a workload, in slices
-//! - `difference`: the writes that lead from what is told to what should be
+//! - `difference`: the writes that lead from the published to the desired objects
 //! - `hook`: follows each commit
 
 mod decision;
@@ -39,12 +39,12 @@ pub use subject::Subject;
 
 /// Karmada's clusters.
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
-/// The kinds that this room writes.
+/// The kinds that this crate writes.
 pub const TOLD: [GroupResource; 2] = [CLUSTER_PROFILES, PLACEMENT_DECISIONS];
 /// The name of this manager of clusters.
 pub const MANAGER: &str = "ballast";
 
-/// Tells of clusters and decisions.
+/// Publishes clusters and decisions.
 #[derive(Clone)]
 pub struct Inventory {
     pub(crate) namespace: Arc<str>,
@@ -52,40 +52,40 @@ pub struct Inventory {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// An object that should be there.
+/// A published object in its desired state.
 pub(crate) struct Wanted {
     pub key: Key,
-    /// The uid of the object that it tells about.
+    /// The uid of the source object.
     pub owner: Arc<str>,
-    /// Labels, and the members beside `metadata`.
+    /// The labels, and the members other than `metadata`.
     pub labels: Map<String, Value>,
     pub members: Map<String, Value>,
 }
 
 impl Inventory {
-    /// `namespace` has the profiles, and the decisions of what is in no namespace. `scheduler` is
-    /// the name of a scheduler where a binding names none.
+    /// `namespace` contains the profiles, and the decisions for cluster-scoped objects. `scheduler`
+    /// is the name of the scheduler for bindings without one.
     pub fn new(namespace: &str, scheduler: &str, clock: Arc<dyn Clock>) -> Inventory {
         Inventory { namespace: namespace.into(), scheduler: scheduler.into(), clock }
     }
 
-    /// The kinds that are told about, and those that tell.
+    /// Returns the source kinds and the published kinds.
     pub fn kinds(&self) -> Vec<GroupResource> {
         subject::SOURCES.into_iter().chain(TOLD).collect()
     }
 
-    /// All that should be told, and all that is told. A start compares them.
+    /// Returns every subject with a source or a published object. A start compares them.
     pub fn subjects(&self, view: &View) -> BTreeSet<Subject> {
         let objects = self.kinds().into_iter().flat_map(|kind| view.list(kind, None));
         objects.flat_map(|object| Subject::of(object, &self.namespace)).collect()
     }
 
-    /// The writes that make of what is told about a subject what should be.
+    /// Returns the writes that bring the published objects of a subject to their desired state.
     pub fn writes(&self, view: &View, subject: &Subject) -> Vec<Write> {
         difference::writes(self, view, subject, &BTreeSet::new())
     }
 
-    /// What should be told about a subject.
+    /// Returns the desired objects of a subject.
     pub(crate) fn wanted(&self, view: &View, subject: &Subject) -> Vec<Wanted> {
         match subject {
             Subject::Clusters(name) => profile::wanted(self, view, name),
@@ -94,7 +94,7 @@ impl Inventory {
     }
 }
 
-/// The label of an object that this room writes with the uid of what it tells about.
+/// Returns the uid of the source, from the label of an object that this crate publishes.
 pub(crate) fn owner_of(told: &Object) -> Option<&str> {
     told.label(difference::owner_label(told.key.resource))
 }

@@ -14,13 +14,13 @@ use ballast_watch::View;
 
 /// The longest value of a property.
 const VALUE_CHARS_MAX: usize = 1024;
-/// The properties of a profile that say where a cluster is. A cluster in several zones names them
-/// with commas.
+/// The properties of a profile that contain the location of a cluster. A cluster in several zones
+/// names them with commas.
 pub const REGION: &str = "topology.kubernetes.io/region";
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 pub const PROVIDER: &str = "ballast.dev/provider";
 
-/// The profiles of the clusters with this name.
+/// Returns the profiles of the clusters with this name.
 pub(crate) fn wanted(inventory: &Inventory, view: &View, name: &str) -> Vec<Wanted> {
     let object = |kind| view.get(&Key::cluster(kind, name));
     let karmadas = object(CLUSTERS).map(|cluster| profile(inventory, name.to_owned(), cluster, of_cluster(cluster)));
@@ -29,7 +29,7 @@ pub(crate) fn wanted(inventory: &Inventory, view: &View, name: &str) -> Vec<Want
     karmadas.into_iter().chain(fleets).collect()
 }
 
-/// The name of the profile of a MemberCluster.
+/// Returns the name of the profile of a MemberCluster.
 pub(crate) fn name_of_member(view: &View, name: &str) -> String {
     match view.get(&Key::cluster(CLUSTERS, name)) {
         Some(_) => format!("{name}{MEMBER_SUFFIX}"),
@@ -52,7 +52,7 @@ fn profile(inventory: &Inventory, name: String, cluster: &Object, status: Value)
     }
 }
 
-/// The members of both kinds that a profile tells.
+/// The members of both kinds that a profile contains.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Cluster {
@@ -108,7 +108,7 @@ struct PropertyValue {
     value: String,
 }
 
-/// A cluster that cannot be read is told without a state.
+/// Returns the state of a cluster; empty if the cluster cannot be read.
 fn of_cluster(object: &Object) -> Value {
     let Cluster { spec, status } = read_json(&object.text.content()).unwrap_or_default();
     let zones = if spec.zones.is_empty() { spec.zone } else { spec.zones.join(",") };
@@ -137,7 +137,7 @@ fn of_member_cluster(object: &Object) -> Value {
     self::status(health, properties, "")
 }
 
-/// A condition of the cluster as the condition of a profile.
+/// Returns a condition of the cluster as the condition of a profile.
 fn healthy(conditions: &[Condition], type_: &str) -> Option<Value> {
     let found = conditions.iter().find(|condition| condition.type_ == type_)?;
     let status = if matches!(&*found.status, "True" | "False") { &*found.status } else { "Unknown" };

@@ -1,5 +1,5 @@
-//! What is told together. Objects of several kinds may have the same name, and share the names of
-//! what is told about them: the first keeps it, and the others get a suffix.
+//! Sets of source objects that share one published name. Objects of several kinds may have the same
+//! name: the first keeps it for its published object, and the others get a suffix.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::CLUSTERS;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     Clusters(Arc<str>),
-    /// Those whose decisions are in this namespace.
+    /// Placements whose decisions are in this namespace.
     Placements {
         namespace: Arc<str>,
         name: Arc<str>,
     },
 }
 
-/// The kinds that are told about.
+/// The source kinds.
 pub(crate) const SOURCES: [GroupResource; 6] = [
     CLUSTERS,
     MEMBER_CLUSTERS,
@@ -32,8 +32,8 @@ pub(crate) const SOURCES: [GroupResource; 6] = [
     CLUSTER.placements,
 ];
 
-/// The kinds of placements, in the order in which they keep their names, and the suffix of those
-/// that do not.
+/// The kinds of placements, in the order in which they keep their names, and the suffix of the
+/// others.
 pub(crate) const PLACEMENTS: [(GroupResource, &str); 4] = [
     (RESOURCE_BINDINGS, ""),
     (NAMESPACED.placements, "-fleet"),
@@ -47,7 +47,7 @@ pub(crate) const MEMBER_SUFFIX: &str = "-fleet";
 pub(crate) const SLICE: &str = ".slice-";
 
 impl Subject {
-    /// The subjects that an object belongs to, as what is told about, or as what tells.
+    /// Returns the subjects that an object belongs to, as a source or as a published object.
     pub fn of(object: &Object, inventory: &Arc<str>) -> Vec<Subject> {
         let Key { resource, namespace, name } = &object.key;
         let placements = |name: &str| Subject::Placements { namespace: Arc::clone(namespace), name: name.into() };
@@ -65,7 +65,7 @@ impl Subject {
         }
     }
 
-    /// The subject of a binding of Karmada's family, or of a placement of Fleet's.
+    /// Returns the subject of a binding of Karmada's family, or of a placement of Fleet's.
     pub fn of_placement(key: &Key, inventory: &Arc<str>) -> Option<Subject> {
         let is_placement = PLACEMENTS.iter().any(|(kind, _)| *kind == key.resource);
         let namespace = if key.namespace.is_empty() { inventory } else { &key.namespace };
@@ -73,7 +73,7 @@ impl Subject {
     }
 }
 
-/// The placement that a binding of Fleet's family belongs to.
+/// Returns the placement that a binding of Fleet's family belongs to.
 pub(crate) fn placement_of_fleet_binding(object: &Object) -> Option<Key> {
     let kinds = PlacementKinds::of(object.key.resource)?;
     (object.key.resource == kinds.bindings).then(|| placement_of(object)).flatten()

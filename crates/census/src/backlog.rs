@@ -1,4 +1,4 @@
-//! The evictions that wait for their turn, and when the last one begins. Pure.
+//! Pending evictions, and when the last one begins. Pure.
 //!
 //! An eviction is of a binding, and takes one turn, however many of its clusters are lost. An
 //! eviction that is not due yet, because its cluster is lost for less than the eviction timeout or
@@ -14,14 +14,15 @@ pub struct Backlog {
     pub foreseen: i64,
     /// Since when the oldest one waits.
     pub oldest: Option<Time>,
-    /// When the first of those that are foreseen is due.
+    /// When the first foreseen eviction is due.
     pub next_due: Option<Time>,
     /// When the last one begins. `None`: none waits, or none may begin.
     pub ends: Option<Time>,
 }
 
 impl Backlog {
-    /// `due` says since when each binding has to leave, in any order.
+    /// Builds the backlog. `due` contains the time since which each binding has to leave, in any
+    /// order.
     pub fn of(due: &[Time], per_second: f64, now: Time) -> Backlog {
         let mut due = due.to_vec();
         due.sort_unstable();
@@ -68,7 +69,7 @@ mod tests {
         let backlog = Backlog::of(&[at(400), at(400), at(400)], 0.5, at(100));
         assert_eq!((backlog.waiting, backlog.foreseen, backlog.next_due), (0, 3, Some(at(400))));
         assert_eq!(backlog.ends, Some(at(404)));
-        // A later one does not wait for those that are long gone.
+        // A later one does not wait for expired ones.
         assert_eq!(Backlog::of(&[at(50), at(900)], 0.5, at(100)).ends, Some(at(900)));
     }
 

@@ -1,6 +1,6 @@
 //! Counts how much of the fleet is up: wanted, ready and missing replicas of the fleet, by cluster,
-//! region and namespace, and the evictions that wait. Page, command line, columns and metrics all
-//! ask here, so that they show the same numbers.
+//! region and namespace, and the evictions that wait. The page, the command line, columns and
+//! metrics all use it, so that they show the same numbers.
 //!
 //! A replica is ready where an agent reports it ready and the cluster is reachable (its condition
 //! `Ready` is True). So the replicas of a cluster are missing from the moment of its loss, although

@@ -50,7 +50,7 @@ impl EvictionRate {
 pub enum RateSource {
     /// The flags of the server.
     Flags,
-    /// The flags, for a fleet of which more is not ready than a flag says.
+    /// The flags, for a fleet with more unready clusters than the threshold.
     MostlyUnready,
     /// The EvictionLimit.
     Limit,
@@ -69,8 +69,8 @@ pub struct RateInForce {
 }
 
 impl RateInForce {
-    /// An EvictionLimit is the decision of a person, so it holds however many clusters are not
-    /// ready.
+    /// Returns an EvictionLimit is the decision of a person, so it holds however many clusters are
+    /// not ready.
     pub fn of(view: &View, flags: EvictionRate, clusters: usize, unready: usize, now: Time) -> RateInForce {
         let limit = view.get(&Key::cluster(EVICTION_LIMITS, EVICTION_LIMIT));
         let limit = limit.filter(|object| !object.deleting).and_then(|object| object.typed::<EvictionLimit>().ok());

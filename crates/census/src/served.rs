@@ -1,4 +1,4 @@
-//! What one binding wants, and what its clusters report. Pure.
+//! The desired replicas of one binding, and the reports of its clusters. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use ballast_api::core::Toleration;
 use ballast_api::karmada::work::v1alpha2::{PartialBinding, PartialReport};
 use ballast_k8s::{Object, Time};
 
-/// What one version of a binding says about its replicas.
+/// The replica data of one version of a binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Served {
     /// The replicas that the workload should have, over all clusters.
@@ -46,7 +46,7 @@ pub struct ServedShare {
     pub arriving: i64,
 }
 
-/// What a binding has by cluster, and what is wanted and has no cluster.
+/// The replicas of a binding by cluster, and the desired ones without a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServedShares {
     pub by_cluster: Vec<ServedShare>,
@@ -54,7 +54,8 @@ pub struct ServedShares {
 }
 
 impl Served {
-    /// A binding that cannot be read wants nothing. `names` has one copy of each name of a cluster.
+    /// Reads a binding. A malformed one has no desired replicas. `names` has one copy of each
+    /// cluster name.
     pub fn of(object: &Object, names: &mut HashSet<Arc<str>>) -> Served {
         let content = object.text.content();
         let Ok(binding) = PartialBinding::of(&content) else { return Served::default() };
@@ -92,7 +93,7 @@ impl Served {
         Served { wanted, targets, leaving, leaving_since, tolerations, evictable, is_unschedulable }
     }
 
-    /// The clusters that the binding is placed on.
+    /// Returns the clusters that the binding is placed on.
     pub fn clusters(&self) -> impl Iterator<Item = &Arc<str>> {
         self.targets.iter().map(|target| &target.cluster)
     }
@@ -101,12 +102,12 @@ impl Served {
         !self.leaving.is_empty()
     }
 
-    /// The tolerations of a binding that taints may evict. `None`: nothing evicts it.
+    /// Returns the tolerations of a binding that taints may evict. `None` if nothing evicts it.
     pub fn evictable(&self) -> Option<&[Toleration]> {
         self.evictable.then_some(&self.tolerations)
     }
 
-    /// Divides what is wanted into what is ready and what is missing, by cluster.
+    /// Divides the desired replicas into ready and missing ones, by cluster.
     ///
     /// A replica that a cluster still serves while the workload leaves it is ready there, and not
     /// missing where it goes: it is not down. More replicas than are wanted, as in the middle of a
@@ -132,8 +133,7 @@ impl Served {
             let leaving = take(offered);
             by_cluster.push(ServedShare { leaving, ..share(cluster, leaving) });
         }
-        // What is missing is first where clusters are lost: what is ready elsewhere in place of it
-        // is on its way.
+        // Missing replicas count first in lost clusters: their replacements elsewhere are arriving.
         for lost in [true, false] {
             for (target, share) in self.targets.iter().zip(&mut by_cluster) {
                 if is_reachable(&target.cluster) != lost {
@@ -148,8 +148,8 @@ impl Served {
     }
 }
 
-/// The replicas that a report calls ready. Kubernetes leaves `readyReplicas: 0` out. A report
-/// without numbers tells by the health of the whole.
+/// Returns the replicas that a report calls ready. Kubernetes leaves `readyReplicas: 0` out. For a
+/// report without numbers, the health of the object decides.
 fn ready(report: &PartialReport<'_>, assigned: i64) -> i64 {
     match report.ready_replicas() {
         Some(ready) => i64::from(ready),
@@ -221,7 +221,7 @@ mod tests {
         let web = served(spec.clone(), json!([report("a", Some(4)), report("b", Some(1))]));
         assert_eq!(shares(&web, &[]), on(&[("b", 1, 0), ("a", 3, 0)], 0));
         assert_eq!(shares(&web, &["a"]), on(&[("b", 1, 3), ("a", 0, 0)], 0));
-        // It found no other place.
+        // The scheduler found no other cluster.
         spec["clusters"] = json!([]);
         let web = served(spec, json!([report("a", Some(3))]));
         assert_eq!(shares(&web, &[]), on(&[("a", 3, 0)], 1));

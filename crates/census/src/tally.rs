@@ -1,9 +1,9 @@
 //! The counts of a whole view.
 //!
-//! What a binding says is read once for each of its versions, and remembered. So a further count of
-//! a fleet costs a look at each binding, some 100 ns, and reads only those that changed. A version
-//! is known by its revision, because a revision is one change, and equal versions share what they
-//! say: of a million bindings, the rest takes some 40 bytes each.
+//! Each version of a binding is read once, and cached. So a further count of a fleet costs one
+//! look-up per binding, some 100 ns, and reads only changed ones. A version is known by its
+//! revision, because a revision is one change, and equal versions share their data: of a million
+//! bindings, the rest takes some 40 bytes each.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,7 +58,7 @@ pub struct ClusterTally {
     pub region: Arc<str>,
     /// The status of the condition `Ready`. Empty: there is no such cluster.
     pub status: String,
-    /// Since when the condition is as it is.
+    /// The last transition time of the condition.
     pub since: Option<Time>,
     pub replicas: ReplicaTally,
     /// The ready replicas that evictions keep here until their replacement is ready.
@@ -89,7 +89,7 @@ pub struct FleetTally {
     /// Workloads that the scheduler found no placement for, for some of their replicas.
     pub unschedulable: i64,
     pub clusters: BTreeMap<Arc<str>, ClusterTally>,
-    /// By region; empty for clusters that say none. A workload counts once in each of its regions.
+    /// By region; empty for clusters without one. A workload counts once in each of its regions.
     pub regions: BTreeMap<Arc<str>, ReplicaTally>,
     /// By namespace; empty for bindings without one.
     pub namespaces: BTreeMap<Arc<str>, ReplicaTally>,
@@ -117,7 +117,7 @@ pub enum DownCause {
 impl DownCause {
     pub const ALL: [DownCause; 3] = [DownCause::Unplaced, DownCause::ClustersLost, DownCause::Unready];
 
-    /// The label of the metric.
+    /// Returns the label of the metric.
     pub fn as_str(self) -> &'static str {
         match self {
             DownCause::Unplaced => "unplaced",
@@ -128,7 +128,7 @@ impl DownCause {
 }
 
 impl FleetTally {
-    /// Clusters that exist, and those of them that say that they are not ready.
+    /// Returns the number of clusters that exist, and of clusters that report to be not ready.
     pub fn readiness(&self) -> (usize, usize) {
         let clusters = self.clusters.values().filter(|cluster| cluster.exists());
         let unready = clusters.clone().filter(|it| !it.is_reachable() && it.since.is_some()).count();
@@ -136,7 +136,7 @@ impl FleetTally {
     }
 }
 
-/// The counts of the newest view, shared by all who ask. It is a companion of the cache.
+/// The counts of the newest view, shared by all readers. It is a companion of the cache.
 #[derive(Default)]
 pub struct Census {
     state: Mutex<State>,
@@ -145,7 +145,7 @@ pub struct Census {
 #[derive(Default)]
 struct State {
     known: HashMap<Revision, Arc<Served>>,
-    /// One copy of what versions say.
+    /// The shared data of versions.
     served: HashSet<Arc<Served>>,
     names: HashSet<Arc<str>>,
     /// The newest revision that was counted.
@@ -158,7 +158,7 @@ impl Census {
         cache.companion(Census::default)
     }
 
-    /// The counts of this view.
+    /// Returns the counts of this view.
     pub fn count(&self, view: &View, rules: ForecastRules, now: Time) -> Arc<FleetTally> {
         // A panic may have left some versions out, and these are read again.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +172,7 @@ impl Census {
         counted
     }
 
-    /// The counts of the bindings of one namespace.
+    /// Returns the counts of the bindings of one namespace.
     pub fn count_namespace(&self, view: &View, namespace: &str, rules: ForecastRules, now: Time) -> FleetTally {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.count(view, Some(namespace), rules, now)
@@ -295,7 +295,8 @@ fn described(cluster: &Cluster) -> ClusterTally {
     }
 }
 
-/// The NoExecute taints that the cluster has, and the one that it gets if it stays as it is.
+/// Returns the NoExecute taints that the cluster has, and the one that it gets if it stays as it
+/// is.
 fn evicting_taints(cluster: &Cluster, rules: ForecastRules) -> Vec<Taint> {
     if rules.rate.is_none() {
         return Vec::new();

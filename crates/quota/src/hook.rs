@@ -37,7 +37,7 @@ pub(super) struct QuotaHook {
 }
 
 impl QuotaHook {
-    /// The quotas of a namespace. They are read when they are first needed.
+    /// Returns the quotas of a namespace. They are read when they are first needed.
     pub fn of(&mut self, view: &View, namespace: &Arc<str>) -> &mut Vec<TrackedQuota> {
         self.quotas.entry(Arc::clone(namespace)).or_insert_with(|| {
             let quotas = view.list(FEDERATED_RESOURCE_QUOTAS, Some(namespace));

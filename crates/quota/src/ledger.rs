@@ -1,7 +1,7 @@
 //! The quotas of a plan: their usage after changes that are planned and not written.
 //!
 //! The quotas are enforced when the plan is written. The ledger counts in the same way, in the
-//! order of the planned changes, so that a plan promises nothing that its writes would be refused.
+//! order of the planned changes, so that no write of a plan is refused later.
 
 use std::sync::Arc;
 
@@ -42,7 +42,8 @@ impl QuotaLedger {
         QuotaLedger { view, hook: QuotaHook::default() }
     }
 
-    /// Whether the quotas allow the binding to go from so many replicas on each cluster to so many.
+    /// Returns whether the quotas allow the binding to go from so many replicas on each cluster to
+    /// so many.
     pub fn check(&mut self, binding: &Object, from: &[i32], to: &[i32]) -> Result<(), Exceeded> {
         let Some(quotas) = self.quotas(binding) else { return Ok(()) };
         let difference = Usage::on(binding, to).minus(Usage::on(binding, from));
@@ -62,7 +63,8 @@ impl QuotaLedger {
         quotas.iter_mut().for_each(|tracked| tracked.take(&difference));
     }
 
-    /// How often `each` more of the binding fits in the tightest quota. `None`: no quota limits it.
+    /// Returns how often `each` more of the binding fits in the tightest quota. `None` means no
+    /// quota limits it.
     pub fn headroom(&mut self, binding: &Object, each: &[i32]) -> Option<Headroom> {
         let quotas = self.quotas(binding)?;
         let each = Usage::more(binding, each);
@@ -70,8 +72,8 @@ impl QuotaLedger {
         quotas.iter().filter_map(left).min_by_key(|left| left.copies)
     }
 
-    /// The quotas of the binding's namespace. `None`: there is none, or quotas do not apply to
-    /// bindings of this kind.
+    /// Returns the quotas of the binding's namespace. `None` if there is none, or quotas do not
+    /// apply to bindings of this kind.
     fn quotas(&mut self, binding: &Object) -> Option<&mut Vec<TrackedQuota>> {
         let is_charged = binding.key.resource == RESOURCE_BINDINGS;
         if !is_charged || self.view.count(FEDERATED_RESOURCE_QUOTAS, None) == 0 {

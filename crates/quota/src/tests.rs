@@ -40,7 +40,7 @@ fn binding(name: &str, spec: Value) -> Arc<Object> {
     object(key, json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec}))
 }
 
-/// A binding of one resource on clusters with so many replicas each.
+/// Returns a binding of one resource on clusters with so many replicas each.
 fn uses(name: &str, cpu: &str, replicas: &[i64]) -> Arc<Object> {
     let clusters: Vec<Value> =
         replicas.iter().map(|count| json!({"name": format!("m{count}"), "replicas": count})).collect();
@@ -96,7 +96,7 @@ fn qu1_replicas_that_are_being_evicted_count_once_with_those_that_replace_them()
 /// What a write replaces, and what it writes.
 type Written = (Option<Arc<Object>>, Option<Arc<Object>>);
 
-/// The status after these writes in one transaction, or the first refusal.
+/// Returns the status after these writes in one transaction, or the first refusal.
 fn after(view: &mut View, writes: Vec<Written>) -> Result<Vec<Value>, String> {
     let mut hook = Quotas.begin();
     for (before, after) in writes {
@@ -196,7 +196,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What all bindings use, by arithmetic alone.
+/// Returns the usage of all bindings, by arithmetic alone.
 fn sum(view: &View) -> Quantity {
     let bindings = view.list(RESOURCE_BINDINGS, Some("shop"));
     bindings.fold(Quantity::ZERO, |sum, binding| {
@@ -210,8 +210,8 @@ fn sum(view: &View) -> Quantity {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Over any transactions, what a quota says is used is what its bindings use, and no accepted
-    /// write has raised it above the limit.
+    /// Over any transactions, the reported usage of a quota is that of its bindings, and no
+    /// accepted write has raised it above the limit.
     #[test]
     fn qu5_what_is_told_is_the_sum_and_no_write_raises_it_above_the_limit(
         transactions in prop::collection::vec(prop::collection::vec(operation(), 1..5), 1..12),

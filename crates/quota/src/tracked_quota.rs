@@ -31,8 +31,8 @@ struct Entry {
 }
 
 impl TrackedQuota {
-    /// The quota with the usage in its status. Where the status is incomplete, the bindings are
-    /// counted.
+    /// Returns the quota with the usage in its status. Where the status is incomplete, the bindings
+    /// are counted.
     pub fn of(view: &View, object: &Arc<Object>) -> Option<TrackedQuota> {
         let mut tracked = TrackedQuota::new(object)?;
         let status = &tracked.quota.status;
@@ -49,7 +49,7 @@ impl TrackedQuota {
         Some(tracked)
     }
 
-    /// The quota with the usage of all bindings of its namespace.
+    /// Returns the quota with the usage of all bindings of its namespace.
     pub fn counted(view: &View, object: &Arc<Object>) -> Option<TrackedQuota> {
         let mut tracked = TrackedQuota::new(object)?;
         if !tracked.entries.is_empty() {
@@ -60,7 +60,7 @@ impl TrackedQuota {
         Some(tracked)
     }
 
-    /// The quota without usage. `None`: it cannot be read, so it limits nothing.
+    /// Returns the quota without usage. `None` if it cannot be read, so it limits nothing.
     fn new(object: &Arc<Object>) -> Option<TrackedQuota> {
         let quota = object.typed::<FederatedResourceQuota>().ok()?;
         let entry = |(resource, limit): (&String, &core::Quantity)| {
@@ -97,7 +97,7 @@ impl TrackedQuota {
         Ok(())
     }
 
-    /// The limits that this change exceeds, each with the value that would allow it.
+    /// Returns the limits that this change exceeds, each with the value that would allow it.
     pub fn too_low(&self, difference: &Usage) -> Vec<String> {
         let told = self.entries.iter().filter_map(|(resource, Entry { limit, used, notation })| {
             let more = difference.get(resource);
@@ -107,7 +107,7 @@ impl TrackedQuota {
         told.collect()
     }
 
-    /// How often `each` fits into the rest. `None`: none of its resources is limited.
+    /// Returns how often `each` fits into the rest. `None`: none of its resources is limited.
     pub fn fits(&self, each: &Usage) -> Option<i64> {
         let counts = self.entries.iter().filter_map(|(resource, Entry { limit, used, .. })| {
             let each = each.get(resource).nanos();
@@ -125,7 +125,7 @@ impl TrackedQuota {
         }
     }
 
-    /// The status with this usage. As upstream, it leaves out unused resources.
+    /// Returns the status with this usage. As upstream, it leaves out unused resources.
     pub fn status(&self) -> FederatedResourceQuotaStatus {
         let used = self.entries.iter().filter(|(_, entry)| entry.used != Quantity::ZERO).map(|(resource, entry)| {
             let amount = entry.notation.write(entry.used);
@@ -138,7 +138,7 @@ impl TrackedQuota {
         }
     }
 
-    /// The quota with its new status. `None`: the stored status is the same.
+    /// Returns the quota with its new status. `None` if the stored status is the same.
     pub fn written(self, view: &View) -> Option<(Arc<Object>, Document)> {
         let object = view.get(&self.object.key)?;
         let tracked = if self.overflowed { TrackedQuota::counted(view, object)? } else { self };
@@ -162,7 +162,7 @@ const OVERALL_USED: &[&str] = &["status", "overallUsed"];
 /// The members of a quota that only this module writes.
 pub const KEPT: &[MemberPath] = &[OVERALL, OVERALL_USED];
 
-/// Whether a binding may fit after this change of a quota that did not fit before.
+/// Returns whether a binding may fit after this change of a quota that did not fit before.
 pub fn has_more_capacity(before: Option<&Object>, after: Option<&Object>) -> bool {
     let read = |object: Option<&Object>| object.and_then(|object| object.typed::<FederatedResourceQuota>().ok());
     let Some(before) = read(before) else { return false };
@@ -175,7 +175,8 @@ pub fn has_more_capacity(before: Option<&Object>, after: Option<&Object>) -> boo
     })
 }
 
-/// The limit of a resource minus its usage, which may be negative. `None`: there is no limit.
+/// Returns the limit of a resource minus its usage, which may be negative. `None` if there is no
+/// limit.
 fn room(quota: &FederatedResourceQuota, resource: &str) -> Option<Quantity> {
     let amount = |amounts: &Pairs<core::Quantity>| amounts.get(resource)?.text().parse::<Quantity>().ok();
     Some(amount(&quota.spec.overall)?.minus(amount(&quota.status.overall_used).unwrap_or_default()))

@@ -1,8 +1,8 @@
 //! The usage of a binding (QU1): its replicas on its clusters, and replicas that are being evicted.
 //!
 //! Replicas that leave a cluster hold capacity there until the eviction is over. They count as the
-//! same replicas as those that replace them, so that a failover neither exceeds a quota nor gives
-//! its share to others meanwhile. Beyond the size of the workload, they count as further replicas.
+//! same replicas as their replacements, so that a failover neither exceeds a quota nor gives its
+//! share to others meanwhile. Beyond the size of the workload, they count as further replicas.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -60,7 +60,8 @@ struct Eviction {
 }
 
 impl Spec {
-    /// The usage with these replicas, one number for each cluster, and `leaving` ones on others.
+    /// Returns the usage with these replicas, one number for each cluster, and `leaving` ones on
+    /// others.
     fn on(&self, targets: &[i32], leaving: Leaving) -> Usage {
         let mut usage = Usage::default();
         if self.components.is_empty() {
@@ -76,7 +77,7 @@ impl Spec {
         usage
     }
 
-    /// A cluster that is a target holds what is assigned to it.
+    /// Returns a cluster that is a target holds what is assigned to it.
     fn leaving(&self) -> Leaving {
         let mut leaving = Leaving::default();
         if self.graceful_eviction_tasks.is_empty() {
@@ -91,14 +92,14 @@ impl Spec {
     }
 }
 
-/// What is being evicted, in replicas and in sets of components.
+/// Replicas and sets of components that are being evicted.
 #[derive(Clone, Copy, Default)]
 struct Leaving {
     replicas: i64,
     sets: i64,
 }
 
-/// The copies that count, of a workload of `wanted` copies.
+/// Returns the copies that count, of a workload of `wanted` copies.
 fn held(assigned: i64, leaving: i64, wanted: i64) -> i64 {
     let all = assigned.saturating_add(leaving);
     let moving = leaving.min(wanted.max(assigned));
@@ -106,20 +107,20 @@ fn held(assigned: i64, leaving: i64, wanted: i64) -> i64 {
 }
 
 impl Usage {
-    /// A binding that cannot be read uses nothing: it cannot be placed.
+    /// Returns a binding that cannot be read uses nothing: it cannot be placed.
     pub fn of(binding: &Object) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         let targets: Vec<i32> = spec.clusters.iter().map(|target| target.replicas).collect();
         spec.on(&targets, spec.leaving())
     }
 
-    /// The usage of the binding with these replicas, one number for each cluster.
+    /// Returns the usage of the binding with these replicas, one number for each cluster.
     pub fn on(binding: &Object, targets: &[i32]) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         spec.on(targets, spec.leaving())
     }
 
-    /// The usage of these replicas alone, one number for each cluster.
+    /// Returns the usage of these replicas alone, one number for each cluster.
     pub fn more(binding: &Object, targets: &[i32]) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         spec.on(targets, Leaving::default())

@@ -1,6 +1,6 @@
 //! The admission of the host cluster, in kube-apiserver's order: mutating policies, mutating
-//! webhooks, then both again as far as something changed the object after them; later validating
-//! policies and validating webhooks. After a refusal by a policy, no webhook is called.
+//! webhooks, then reinvocation of both if the object was changed after them; later validating
+//! policies and validating webhooks. After a policy denies a request, no webhook is called.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use ballast_registry::{AdmissionAttributes, ExternalAdmission};
 
 type Tree = Map<String, Value>;
 
-/// How long a write waits for policies and webhook configurations to be read, as in kube-apiserver.
+/// Timeout for the first read of policies and webhook configurations, as in kube-apiserver.
 const READY_MAX: Duration = Duration::from_secs(10);
 
 /// Policies and webhooks of the host cluster, and the check of namespaces.
 pub struct HostAdmission {
     pub policies: Arc<AdmissionPolicies>,
     pub webhooks: Arc<Webhooks>,
-    /// Whether validating policies and webhooks are asked about the writes of workers.
+    /// Whether validating policies and webhooks also apply to the writes of workers.
     pub asks_for_workers: bool,
 }
 
@@ -34,7 +34,7 @@ impl HostAdmission {
         self.webhooks.both_read().await;
     }
 
-    /// Waits until everything has been read. The refusal is in kube-apiserver's words.
+    /// Waits until everything has been read. The error has kube-apiserver's text.
     async fn ready(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
         if tokio::time::timeout(READY_MAX, self.all_read()).await.is_ok() {
             return Ok(());

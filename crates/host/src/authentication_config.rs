@@ -1,5 +1,5 @@
-//! The ConfigMap in which the host cluster tells its extension API servers which CAs sign users and
-//! front proxies (AN4). It is read at the start and whenever it changes.
+//! The ConfigMap of the host cluster with the CAs of users and front proxies, for extension API
+//! servers (AN4). It is read at startup and whenever it changes.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -43,19 +43,19 @@ impl AuthenticationConfig {
         Ok(config)
     }
 
-    /// Starts without content. `follow` reads the ConfigMap as soon as it can.
+    /// Returns an empty configuration. `follow` reads the ConfigMap as soon as it can.
     pub fn unread(host: &Host) -> AuthenticationConfig {
         let api = Api::namespaced(host.client.clone(), NAMESPACE);
         AuthenticationConfig { api, data: watch::Sender::new(Data::new()) }
     }
 
-    /// The content, and a notice of each change of it.
+    /// Returns a receiver of the content and its changes.
     pub fn data(&self) -> watch::Receiver<Data> {
         self.data.subscribe()
     }
 
-    /// Keeps the content up to date for as long as it is polled. If the ConfigMap cannot be read,
-    /// the last content stays.
+    /// Keeps the content up to date until it is dropped. If the ConfigMap cannot be read, the last
+    /// content stays.
     pub async fn follow(self) {
         let failures = LogLimit::new();
         let mut changes = pin!(watch_object(self.api, NAME).backoff(Pauses::default()));

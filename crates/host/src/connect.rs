@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-/// How the host cluster is reached.
+/// The address of the host cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostAddress {
     Kubeconfig(PathBuf),
-    /// By the service account of this pod.
+    /// The service account of this pod.
     InCluster,
 }
 
@@ -38,13 +38,13 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// The kubeconfig or the service account cannot be used.
+    /// Returns an error if the kubeconfig or the service account cannot be used.
     pub async fn connect(place: &HostAddress) -> Result<Host, ConnectError> {
         let mut config = match place {
             HostAddress::Kubeconfig(path) => from_kubeconfig(path).await?,
             HostAddress::InCluster => Config::incluster().map_err(ConnectError::InCluster)?,
         };
-        // Callers have deadlines and retry by themselves.
+        // Callers have deadlines and their own retries.
         config.default_retry = false;
         Ok(Host { client: Client::try_from(config).map_err(ConnectError::Client)? })
     }

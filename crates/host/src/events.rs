@@ -1,4 +1,4 @@
-//! Posts events to the host cluster, where people read them with kubectl.
+//! Posts events to the host cluster, so that they can be read with kubectl.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::connect::Host;
 use super::reviews;
 use ballast_worker::events::{Note, Sink, counted, event};
 
-/// The time for one round. Events that are not posted by then wait for the next round.
+/// Timeout of one round. Events that are not posted by then wait for the next round.
 const ROUND_MAX: Duration = Duration::from_secs(5);
 
 /// Posts events to the host cluster.
@@ -23,7 +23,7 @@ pub struct HostEvents {
 /// The result of posting an event.
 enum Posted {
     Done,
-    /// The host cluster is busy or not reachable: try again later.
+    /// The host cluster is busy or not reachable: retry later.
     Later,
 }
 
@@ -49,8 +49,7 @@ impl HostEvents {
         };
         match posted {
             Ok(_) => Posted::Done,
-            // Forbidden, no such namespace, or another replica was faster. Trying again would
-            // not help.
+            // Forbidden, no such namespace, or another replica was faster. Retrying would not help.
             Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => {
                 tracing::debug!(code = status.code, message = status.message, "the host cluster refused an event");
                 Posted::Done

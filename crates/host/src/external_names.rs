@@ -1,4 +1,4 @@
-//! Services of type ExternalName, which say where the estimator of a member cluster listens (RM14).
+//! Services of type ExternalName, which name the address of a member cluster's estimator (RM14).
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct ExternalNames {
 }
 
 impl Host {
-    /// Where the host cluster's Services point.
+    /// Returns the external names of the host cluster's Services.
     pub fn external_names(&self) -> ExternalNames {
         ExternalNames::new(self.client.clone())
     }
@@ -38,7 +38,7 @@ impl Services for ExternalNames {
         match tokio::time::timeout(CALL_MAX, services.get_opt(name)).await {
             Ok(Ok(Some(service))) => target(&service, port).map_err(|why| format!("Service {namespace}/{name}: {why}")),
             Ok(Ok(None)) => Ok(None),
-            // Without the right to see Services, DNS may still know them.
+            // Without permission to read Services, DNS may still resolve them.
             Ok(Err(kube::Error::Api(status))) if status.code == 403 => Ok(None),
             Ok(Err(error)) => {
                 Err(format!("the API server did not give Service {namespace}/{name}: {}", sentence(&error)))
@@ -48,7 +48,7 @@ impl Services for ExternalNames {
     }
 }
 
-/// Where the Service points. `None`: it does not point elsewhere, so DNS knows it.
+/// Returns the target of the Service. `None` if it is not an ExternalName, so DNS resolves it.
 fn target(service: &Service, port: u16) -> Result<Option<String>, String> {
     let Some(spec) = service.spec.as_ref().filter(|spec| spec.type_.as_deref() == Some("ExternalName")) else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Whether a watch has read all of its objects for the first time.
+//! A signal that a watch has read all of its objects for the first time.
 
 use tokio::sync::watch;
 

@@ -1,9 +1,11 @@
 //! Copies the inventory into the host cluster (IV6), where programs such as Argo CD and Kueue read
-//! it. The host serves the group, because ServiceExport and ServiceImport are in it too; so the
-//! objects go into its CRDs, if it has them.
+//! it.
 //!
-//! The log holds what is told, and this loop follows it. Objects in the host that another program
-//! has made are left alone, whatever their name.
+//! The host serves the group, which also contains ServiceExport and ServiceImport; so the objects
+//! are stored in its CRDs, if they are installed.
+//!
+//! The log is the source of the copies, and this loop follows it. Objects in the host that another
+//! program has created are not modified, whatever their name.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,20 +27,20 @@ use ballast_registry::Client;
 use ballast_watch::{Event, View};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
-/// Objects that are copied at once. The host cluster has other clients.
+/// Maximum number of objects that are copied concurrently. The host cluster has other clients.
 const IN_FLIGHT: usize = 16;
-/// Objects of one batch: a few rounds of requests.
+/// Number of objects in one batch: a few rounds of requests.
 const BATCH: usize = 64;
-/// How long one request may take.
+/// Timeout of one request.
 const CALL_MAX: Duration = Duration::from_secs(5);
-/// How long the answer holds whether the host has the CRDs.
+/// Time for which the result of the check for the CRDs is cached.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// When what the host refused is tried again.
+/// Delay before a write that the host rejected is retried.
 const REFUSED_MS: i64 = 60_000;
-/// The key of the work that removes what is told no more. No object has it.
+/// The key of the work that removes obsolete copies. No object has it.
 const SWEEP: GroupResource = GroupResource::new("sweep.inventory.ballast.dev");
 const MANAGER: &str = "ballast";
-/// Tells the copies from objects of other programs.
+/// The label that distinguishes copies from objects of other programs.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 static TOLD: LogLimit = LogLimit::new();
@@ -101,20 +103,20 @@ impl Work for HostInventory {
 
 struct Copier {
     host: Host,
-    /// Whether the host has the CRDs, and when it said so.
+    /// Whether the host has the CRDs, and when that was checked.
     known: Mutex<Option<(bool, Instant)>>,
 }
 
-/// Why an object is not copied.
+/// The reason why an object was not copied.
 enum Failure {
-    /// The host did not answer, or is busy.
+    /// The host did not respond, or is busy.
     Unavailable(String),
-    /// It would not help to try again soon.
+    /// Retrying soon would not help.
     Refused(String),
 }
 
 impl Copier {
-    /// Whether the host serves the two kinds. The log says so once when it does not.
+    /// Returns whether the host serves the two kinds. Logs once if it does not.
     async fn has_crds(&self) -> bool {
         let known = *self.known();
         if let Some((has, at)) = known
@@ -128,7 +130,7 @@ impl Copier {
                 .iter()
                 .all(|kind| list.resources.iter().any(|resource| resource.name == kind.resource())),
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => false,
-            // That is no answer. The copies themselves fail, and are tried again.
+            // The state is unknown. The copies themselves fail, and are retried.
             Ok(Err(_)) | Err(_) => return known.is_none_or(|(has, _)| has),
         };
         match (known, has) {
@@ -148,7 +150,7 @@ impl Copier {
         self.known.lock().expect("no panic while it is held")
     }
 
-    /// Makes the host's object what the view has.
+    /// Makes the host's object equal to the object in the view.
     async fn follow(&self, view: &View, key: &Key) -> Next {
         let done = match (key.resource == SWEEP, view.get(key)) {
             (true, _) => self.sweep(view).await,
@@ -204,7 +206,8 @@ impl Copier {
         }
     }
 
-    /// Removes the copies of objects that are not told any more: this process did not see them go.
+    /// Removes the copies of objects that no longer exist, because this process may have missed
+    /// deletions.
     async fn sweep(&self, view: &View) -> Result<(), Failure> {
         for kind in [CLUSTER_PROFILES, PLACEMENT_DECISIONS] {
             let all: Api<DynamicObject> = Api::all_with(self.host.client.clone(), &resource(kind));
@@ -240,7 +243,7 @@ async fn delete(api: &Api<DynamicObject>, name: &str) -> Result<(), Failure> {
     }
 }
 
-/// The answer of the host cluster, within a bound.
+/// Returns the response of the host cluster, with a timeout.
 async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
     match tokio::time::timeout(CALL_MAX, call).await {
         Ok(Ok(answer)) => Ok(answer),

@@ -1,5 +1,5 @@
-//! Leader election: of several replicas, the one that holds a Lease of the host cluster
-//! (coordination.k8s.io) works.
+//! Leader election among replicas: the holder of a Lease of the host cluster (coordination.k8s.io)
+//! runs the workers.
 //!
 //! *Invariants:*
 //! - A replica believes that it holds the lease for at most `renew_deadline` after it *sent* its
@@ -7,8 +7,8 @@
 //!   later.
 //! - Clocks of two machines are never compared. A replica measures the age of another's renewal
 //!   from the moment at which it saw the change.
-//! - `leaseTransitions` goes up whenever another replica takes the lease. So it can be the term of
-//!   a shared log, if it begins above all terms that the log has seen (`take_above`).
+//! - `leaseTransitions` increases whenever another replica takes the lease. It can therefore be the
+//!   term of a shared log, if it starts above all terms that the log has seen (`take_above`).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::connect::Host;
 use super::reviews;
 use ballast_base::metrics;
 
-/// The terms of a lease. kube-controller-manager uses 15, 10 and 2 seconds.
+/// The settings of a lease. kube-controller-manager uses 15, 10 and 2 seconds.
 #[derive(Clone, Debug)]
 pub struct LeaseTimings {
     pub namespace: String,
@@ -34,18 +34,18 @@ pub struct LeaseTimings {
     pub duration: Duration,
     /// This replica gives up after this time without a renewal.
     pub renew_deadline: Duration,
-    /// The pause between two tries.
+    /// The pause between two attempts.
     pub retry_period: Duration,
 }
 
-/// Whether the lease is held now. Clones share it.
+/// A shared flag for whether the lease is held. Clones share it.
 #[derive(Clone, Default)]
 pub struct Fence {
     held_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Fence {
-    /// Whether this replica holds the lease now.
+    /// Returns whether this replica holds the lease now.
     pub fn is_held(&self) -> bool {
         self.held_until().is_some_and(|until| Instant::now() < until)
     }
@@ -59,13 +59,13 @@ impl Fence {
     }
 }
 
-/// The result of a try to take or renew the lease.
+/// The result of an attempt to take or renew the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeaseAttempt {
     Held,
     /// Another replica holds it.
     Anothers,
-    /// The host cluster did not answer, or another replica wrote at the same time.
+    /// The host cluster did not respond, or another replica wrote at the same time.
     Unknown,
 }
 
@@ -76,53 +76,53 @@ pub struct HostLease {
     fence: Fence,
     /// The last state of the lease, and when this replica saw it change.
     seen: Option<(LeaseSpec, Instant)>,
-    /// What `leaseTransitions` must exceed when this replica takes the lease.
+    /// The value that `leaseTransitions` must exceed when this replica takes the lease.
     above: Option<i64>,
-    /// `leaseTransitions` as this replica wrote it last.
+    /// The last value of `leaseTransitions` that this replica wrote.
     transitions: i64,
 }
 
 impl HostLease {
-    /// Prepares the lease. Nothing is sent before it is taken.
+    /// Prepares the lease. Nothing is sent before the first attempt to take it.
     pub fn new(host: &Host, terms: LeaseTimings) -> HostLease {
         let api = Api::namespaced(host.client.clone(), &terms.namespace);
         HostLease { api, terms, fence: Fence::default(), seen: None, above: None, transitions: 0 }
     }
 
-    /// Tells other tasks whether the lease is held.
+    /// Returns the fence, with which other tasks check whether the lease is held.
     pub fn fence(&self) -> Fence {
         self.fence.clone()
     }
 
-    /// How long others wait without a renewal before they take the lease.
+    /// Returns how long others wait without a renewal before they take the lease.
     pub fn duration(&self) -> Duration {
         self.terms.duration
     }
 
-    /// The pause between two tries.
+    /// Returns the pause between two attempts.
     pub fn retry_period(&self) -> Duration {
         self.terms.retry_period
     }
 
-    /// Until when the lease is held; `None` if it is not.
+    /// Returns the time until which the lease is held; `None` if it is not held.
     pub fn held_until(&self) -> Option<Instant> {
         self.fence.held_until()
     }
 
-    /// The number of this replica's term. It is greater than that of every earlier holder of the
+    /// Returns the term of this replica. It is greater than the term of every earlier holder of the
     /// lease.
     pub fn term(&self) -> i64 {
         self.transitions
     }
 
-    /// Tries once to take the lease with a term greater than `term`. This replica may hold it
-    /// already with a smaller one. Returns whether the lease is held.
+    /// Tries once to take the lease with a term greater than `term`, also if this replica already
+    /// holds it with a smaller one. Returns whether the lease is held.
     pub async fn take_above(&mut self, term: i64) -> bool {
         self.above = Some(term);
         self.try_once().await == LeaseAttempt::Held
     }
 
-    /// Tries once to renew the lease. Returns false when it is lost.
+    /// Tries once to renew the lease. Returns false if it is lost.
     pub async fn renew(&mut self) -> bool {
         self.above = None;
         match self.try_once().await {
@@ -148,7 +148,7 @@ impl HostLease {
     }
 
     /// Renews the lease and returns when it is lost: it was not renewed in time, or another replica
-    /// holds it. Call it after `acquire`.
+    /// holds it. Must be called after `acquire`.
     pub async fn keep(&mut self) {
         loop {
             let until = self.fence.held_until().unwrap_or_else(Instant::now);
@@ -239,8 +239,8 @@ impl HostLease {
         let is_ours = holder == self.terms.identity;
         let changed = self.seen.as_ref().map_or_else(Instant::now, |(_, changed)| *changed);
         let lasts = Duration::from_secs(spec.lease_duration_seconds.unwrap_or_default().max(0).unsigned_abs().into());
-        // Another replica may have worked in the meantime. Then this replica's knowledge is out of
-        // date, so its own term has ended too.
+        // Another replica may have run workers in the meantime. The state of this replica is then
+        // out of date, so its own term has ended too.
         let is_taken_from_us = self.fence.held_until().is_some();
         if !is_ours && !holder.is_empty() && (is_taken_from_us || changed.elapsed() < lasts) {
             return Ok(LeaseAttempt::Anothers);
@@ -270,12 +270,12 @@ impl HostLease {
     }
 }
 
-/// The next number. It stays at the greatest one that a Lease can hold.
+/// Returns the next number. It saturates at the maximum that a Lease can hold.
 fn next(transitions: i64) -> i32 {
     i32::try_from(transitions.saturating_add(1)).unwrap_or(i32::MAX)
 }
 
-/// A conflict means that another replica wrote first.
+/// Converts the outcome of a write. A conflict means that another replica wrote first.
 fn won<T>(outcome: Result<T, kube::Error>) -> Result<LeaseAttempt, kube::Error> {
     match outcome {
         Ok(_) => Ok(LeaseAttempt::Held),

@@ -1,37 +1,37 @@
-//! The host cluster, behind whose kube-apiserver Ballast serves: reviews of tokens and accesses,
-//! namespaces, admission webhooks and policies, events, the inventory, and the lease of the replica
-//! that works.
+//! The host cluster: Ballast serves behind its kube-apiserver. Reviews of tokens and accesses,
+//! namespaces, admission webhooks and policies, events, the inventory, and the lease of the active
+//! replica.
 //!
 //! *Invariants:*
-//! - Nothing here allows what the host cluster did not allow.
+//! - Nothing here allows a request that the host cluster did not allow.
 //! - Every call has a deadline.
-//! - A host cluster that is down, slow or sends malformed answers is an `Unavailable`. It never
+//! - A host cluster that is down, slow or sends malformed responses is an `Unavailable`. It never
 //!   causes a panic or the end of the process.
 //!
-//! This room, `attach` and `members` are the only ones of a server that talk to another API server.
-//! Lower rooms define the traits that it implements (`auth` the reviewers, `registry` the external
-//! admission) and do not know it.
+//! This crate, `attach` and `members` are the only ones of a server that call another API server.
+//! Lower crates define the traits that it implements (`auth` the reviewers, `registry` the external
+//! admission) and do not depend on it.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
 //! - `connect`: `Host`, a connection to the host cluster
-//! - `pauses`: the pauses between tries to watch
-//! - `first_read`: whether a watch has read its objects once
+//! - `pauses`: the backoff of watches
+//! - `first_read`: a signal that a watch has read its objects once
 //! - `reviews`: TokenReviews and SubjectAccessReviews
 //! - `secrets`: Secrets of the host cluster
-//! - `external_names`: Services that say where estimators are
+//! - `external_names`: Services that name the addresses of estimators
 //! - `authentication_config`: the CAs of users and front proxies
-//! - `namespaces`: which namespaces exist, and their labels
+//! - `namespaces`: the existing namespaces, and their labels
 //! - `events`: events in the host cluster
 //! - `inventory`: copies profiles and decisions into the host cluster
-//! - `lease`: the Lease that says which replica works
+//! - `lease`: the Lease that decides which replica is active
 //! - `serving_cert`: the serving certificate, in a Secret
-//! - `probe`: asks a kube-apiserver whether it is ready
-//! - `rules`: what the rules of webhooks and policies match
+//! - `probe`: checks whether a kube-apiserver is ready
+//! - `rules`: rules and selectors of webhooks and policies
 //! - `request`: the request as webhooks and policies see it
-//! - `questions`: what expressions ask about the access of users
+//! - `questions`: access checks in expressions
 //! - `webhooks`: admission webhooks that the host cluster configures
 //! - `policies`: admission policies of the host cluster
 //! - `admission`: both, in kube-apiserver's order

@@ -23,7 +23,7 @@ use ballast_base::log_limit::LogLimit;
 use ballast_base::telemetry;
 use ballast_k8s::{Cause, Details, GroupResource, Status};
 
-/// The time to look up a namespace that the watch has not delivered (yet).
+/// Timeout for looking up a namespace that the watch has not delivered (yet).
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
 /// A namespace of the host cluster.
@@ -35,17 +35,17 @@ pub(super) struct Known {
     pub(super) object: Arc<Value>,
 }
 
-/// Clones share their content.
+/// The namespaces of the host cluster. Clones share their content.
 #[derive(Clone)]
 pub struct Namespaces {
     api: Api<Namespace>,
     known: Arc<RwLock<HashMap<String, Arc<Known>>>>,
-    /// Bounds the log lines about failed lookups. Each write can cause one.
+    /// Limits the log lines about failed lookups. Each write can cause one.
     failed_lookups: Arc<LogLimit>,
 }
 
 impl Namespaces {
-    /// Starts without namespaces. `follow` reads and watches them.
+    /// Returns an empty set. `follow` reads and watches the namespaces.
     pub fn new(host: &Host) -> Namespaces {
         Namespaces {
             api: Api::all(host.client.clone()),
@@ -54,7 +54,7 @@ impl Namespaces {
         }
     }
 
-    /// Watches the host cluster for as long as it is polled.
+    /// Watches the host cluster until it is dropped.
     pub async fn follow(self) {
         let mut listed: HashMap<String, Arc<Known>> = HashMap::new();
         let failures = LogLimit::new();
@@ -81,7 +81,7 @@ impl Namespaces {
         }
     }
 
-    /// Refuses the creation of an object in a namespace that is missing or terminating.
+    /// Rejects the creation of an object in a namespace that is missing or terminating.
     pub async fn may_create(&self, resource: GroupResource, namespace: &str, name: &str) -> Result<(), Status> {
         match self.get(namespace).await?.is_terminating {
             true => Err(terminating(resource, namespace, name)),
@@ -93,7 +93,7 @@ impl Namespaces {
     ///
     /// # Errors
     ///
-    /// The namespace could not be looked up.
+    /// Returns an error if the namespace could not be looked up.
     pub async fn has_label(&self, namespace: &str, label: &str, value: &str) -> Result<bool, Status> {
         match self.get(namespace).await {
             Ok(known) => Ok(known.labels.get(label).is_some_and(|it| it == value)),
@@ -102,12 +102,12 @@ impl Namespaces {
         }
     }
 
-    /// Returns a namespace: as the watch has delivered it, or else as the host cluster has it,
-    /// since it may be newer than the last event of the watch.
+    /// Returns a namespace from the watch, or else from the host cluster, because it may be newer
+    /// than the last event of the watch.
     ///
     /// # Errors
     ///
-    /// It does not exist (404), or could not be looked up (500).
+    /// Returns 404 if the namespace does not exist, and 500 if it could not be looked up.
     pub(super) async fn get(&self, namespace: &str) -> Result<Arc<Known>, Status> {
         match self.delivered(namespace) {
             Some(known) => Ok(known),
@@ -130,8 +130,8 @@ impl Namespaces {
         Ok(known(&found))
     }
 
-    /// Returns the error of a namespace that could not be looked up. The write is refused (it fails
-    /// closed).
+    /// Returns the error of a namespace that could not be looked up. The write is rejected (it
+    /// fails closed).
     fn unknown(&self, namespace: &str, why: &str) -> Status {
         if let Some(left_out) = self.failed_lookups.pass() {
             tracing::error!(namespace, why, left_out, "failed to look up a namespace, so a write is refused");
@@ -159,7 +159,7 @@ fn known(namespace: &Namespace) -> Arc<Known> {
     Arc::new(Known { is_terminating, labels: namespace.labels().clone(), object: Arc::new(object) })
 }
 
-/// The refusal, in kube-apiserver's words (AD2).
+/// Returns the error for a terminating namespace, with kube-apiserver's text (AD2).
 fn terminating(resource: GroupResource, namespace: &str, name: &str) -> Status {
     let message = format!(
         "{resource} {name:?} is forbidden: unable to create new content in namespace {namespace} because it is \

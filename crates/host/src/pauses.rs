@@ -1,16 +1,16 @@
-//! The pauses between tries to watch another API server.
+//! The backoff of watches of another API server.
 
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
-/// The longest pause between two tries to watch the host cluster. A host cluster that comes back
-/// may have other CAs and webhooks than before, so it must be noticed soon. kube's own backoff goes
-/// up to half a minute.
+/// Maximum pause between two attempts to watch the host cluster. A host cluster that recovers may
+/// have other CAs and webhooks than before, so its recovery must be noticed soon. kube's own
+/// backoff grows to half a minute.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// The pauses between tries to watch another API server. They grow up to `PAUSE_MAX`.
+/// A backoff for watches of another API server. The pauses grow up to `PAUSE_MAX`.
 #[derive(Default)]
 pub struct Pauses(DefaultBackoff);
 

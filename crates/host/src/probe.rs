@@ -1,7 +1,7 @@
-//! Asks an API server whether it is ready, as `kubectl get --raw '/readyz?verbose'` does.
+//! Queries the readiness of an API server, as `kubectl get --raw '/readyz?verbose'` does.
 //!
-//! Unlike the rest of this room it talks to any server, above all to one of ours. It asks once and
-//! leaves deadlines to its caller.
+//! Unlike the rest of this crate it queries any server, mainly Ballast itself. It sends one request
+//! and leaves deadlines to its caller.
 
 use std::path::PathBuf;
 
@@ -15,29 +15,30 @@ use rustls_pki_types::pem::PemObject;
 
 use super::connect::{ConnectError, from_kubeconfig};
 
-/// The longest answer that is read. Each check is one short line.
+/// Maximum size of a response in bytes. Each check is one short line.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// How to reach the server.
+/// The server to query, and the credentials for it.
 #[derive(Clone, Debug)]
 pub struct ProbeTarget {
-    /// Names the server, its CA and the caller's credentials. Without it the caller has none.
+    /// The kubeconfig with the server, its CA and the caller's credentials. Without it there are no
+    /// credentials.
     pub kubeconfig: Option<PathBuf>,
-    /// The server's URL, instead of the kubeconfig's.
+    /// The server's URL, instead of the URL in the kubeconfig.
     pub server: Option<http::Uri>,
-    /// CAs (PEM) that the server's certificate must come from, instead of the kubeconfig's.
+    /// CAs (PEM) that verify the server's certificate, instead of the CAs in the kubeconfig.
     pub ca_file: Option<PathBuf>,
-    /// Accept any certificate.
+    /// Whether any certificate is accepted.
     pub skips_verification: bool,
 }
 
-/// What the server answered.
+/// The response of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     Ready,
-    /// With the names of the checks that failed.
+    /// The names of the checks that failed.
     NotReady(Vec<String>),
-    /// Neither, with the status code.
+    /// Neither ready nor a list of checks; contains the status code.
     Unclear(u16),
 }
 
@@ -63,7 +64,7 @@ pub enum ProbeError {
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A prepared connection to a server, which is asked whether it is ready.
+/// A prepared connection to a server for readiness queries.
 pub struct Probe {
     client: Client,
     /// The server's URL, for messages.
@@ -75,7 +76,7 @@ impl Probe {
     ///
     /// # Errors
     ///
-    /// The target names no server, or a file of it cannot be used.
+    /// Returns an error if the target names no server, or if one of its files cannot be used.
     pub async fn new(target: ProbeTarget) -> Result<Probe, ProbeError> {
         let mut config = match (&target.kubeconfig, &target.server) {
             (Some(path), _) => from_kubeconfig(path).await?,
@@ -94,7 +95,7 @@ impl Probe {
         Ok(Probe { client: Client::try_from(config).map_err(ProbeError::Client)?, url })
     }
 
-    /// Asks `/readyz` once.
+    /// Queries `/readyz` once.
     pub async fn ask(&self) -> Result<Readiness, ProbeError> {
         let request = Request::get("/readyz?verbose").body(Body::empty()).expect("a request of constants");
         let answer = self.client.send(request).await.map_err(ProbeError::Unanswered)?;

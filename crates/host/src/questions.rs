@@ -1,5 +1,5 @@
-//! What expressions of policies and of webhooks' match conditions ask about the access of a user
-//! (AD23). The host cluster answers.
+//! Access checks in expressions of policies and of webhooks' match conditions (AD23). The host
+//! cluster evaluates them.
 
 use std::sync::Arc;
 
@@ -8,15 +8,16 @@ use ballast_auth::{AccessReviewer, Attributes, ResourceAttributes};
 use ballast_policies::{AccessAnswers, AccessCheck, AccessQuestion, Answer, Asks, Judged, Value};
 use ballast_registry::AdmissionAttributes;
 
-/// The values of `authorizer` and `authorizer.requestResource` for a write.
+/// Returns the values of `authorizer` and `authorizer.requestResource` for a write.
 pub fn authorizer(attributes: &AdmissionAttributes<'_>) -> [Value<'static>; 2] {
     let AdmissionAttributes { row, subresource, namespace, name, .. } = *attributes;
     let of_request = AccessCheck::of_request(row.group, row.plural, subresource, namespace, name);
     [AccessCheck::begin(), of_request].map(|check| Value::Authorizer(Arc::new(check)))
 }
 
-/// Evaluates. Where an expression asks, the host cluster is asked, and the evaluation begins again
-/// with its answer. Expressions cost what they ask, so there are few questions.
+/// Evaluates expressions until all access checks have results. For each missing result the host
+/// cluster is queried and the evaluation restarts. Access checks are part of the cost limit, so
+/// there are few.
 pub async fn until_answered<T>(
     reviews: &Reviews,
     attributes: &AdmissionAttributes<'_>,

@@ -1,4 +1,4 @@
-//! The request that webhooks and policies see, as `AdmissionRequest` of `admission.k8s.io/v1`
+//! The request as webhooks and policies receive it: `AdmissionRequest` of `admission.k8s.io/v1`
 //! without its objects.
 
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use ballast_registry::{AdmissionAttributes, Operation};
 use ballast_resource::ResourceKind;
 
-/// The request in this version of its kind. What is empty is absent.
+/// Returns the request in this version of its kind. Empty fields are absent.
 pub fn admission_request(attributes: &AdmissionAttributes<'_>, row: &ResourceKind, uid: &str) -> Value {
     let AdmissionAttributes { caller, row: requested_row, operation, namespace, name, subresource, options, .. } =
         *attributes;
@@ -40,7 +40,7 @@ pub fn admission_request(attributes: &AdmissionAttributes<'_>, row: &ResourceKin
     request
 }
 
-/// The object in this version of its kind.
+/// Returns the object in this version of its kind.
 pub fn worded(mut object: Map<String, Value>, row: &ResourceKind) -> Map<String, Value> {
     object.insert("apiVersion".to_owned(), row.api_version().into());
     object

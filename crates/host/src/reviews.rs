@@ -1,7 +1,7 @@
 //! TokenReview and SubjectAccessReview, v1 (AN8, AZ1).
 //!
-//! A review that fails for a temporary reason is tried again after a pause. One deadline holds for
-//! all tries together.
+//! A review that fails for a temporary reason is retried after a pause. One deadline covers all
+//! attempts.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use ballast_base::metrics::{self, Delegated};
 use ballast_base::telemetry;
 use ballast_k8s::User;
 
-/// The deadline for all tries of one review.
+/// Deadline for all attempts of one review.
 const REVIEW_MAX: Duration = Duration::from_secs(10);
 const TRIES_MAX: u32 = 5;
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
@@ -108,8 +108,7 @@ fn spec(user: &User, attributes: &Attributes<'_>) -> SubjectAccessReviewSpec {
                 resource: some(asked.resource),
                 subresource: some(asked.subresource),
                 name: some(asked.name),
-                // Unparsed, as the client wrote them: the host cluster decides, so it should parse
-                // them.
+                // Unparsed, because the host cluster decides and should parse them itself.
                 field_selector: some(asked.field_selector)
                     .map(|raw| FieldSelectorAttributes { raw_selector: Some(raw), requirements: None }),
                 label_selector: some(asked.label_selector)
@@ -152,7 +151,8 @@ where
     }
 }
 
-/// Whether another try may succeed: the server is overloaded or failed, or the connection broke.
+/// Returns whether another attempt may succeed: the server is overloaded or failed, or the
+/// connection broke.
 fn may_pass(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => matches!(status.code, 429 | 500 | 503 | 504),
@@ -161,9 +161,9 @@ fn may_pass(error: &kube::Error) -> bool {
     }
 }
 
-/// An error with its causes.
+/// Returns the message of an error with its causes.
 pub(super) fn sentence(error: &kube::Error) -> String {
-    // The client's own message repeats the answer three times.
+    // The client's own message repeats the response three times.
     if let kube::Error::Api(status) = error
         && !status.message.is_empty()
     {

@@ -1,4 +1,4 @@
-//! What the rules and selectors of webhooks and policies match.
+//! Matching of rules and selectors of webhooks and policies.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 
-/// What rules match of a write.
+/// The properties of a write that rules match.
 #[derive(Clone, Copy, Debug)]
 pub struct Written<'a> {
     pub operation: &'a str,
@@ -21,7 +21,7 @@ pub struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// The write as one in this version of its kind.
+    /// Returns the properties of a write in this version of its kind.
     pub fn of(attributes: &AdmissionAttributes<'a>, row: &'a ResourceKind) -> Written<'a> {
         Written {
             operation: attributes.operation.as_str(),
@@ -63,7 +63,8 @@ fn has(list: &Option<Vec<String>>, name: &str) -> bool {
     list.iter().flatten().any(|it| it == "*" || it == name)
 }
 
-/// `*` matches all resources without their subresources, and `*/*` matches both.
+/// Returns whether a pattern matches. `*` matches all resources without their subresources, and
+/// `*/*` matches both.
 fn names(pattern: &str, resource: &str, subresource: &str) -> bool {
     let (of, sub) = pattern.split_once('/').unwrap_or((pattern, ""));
     (of == "*" || of == resource) && (sub == subresource || (sub == "*" && pattern.contains('/')))

@@ -1,4 +1,4 @@
-//! Secrets of the host cluster, read one by one when they are needed (CP3).
+//! Secrets of the host cluster, read individually when they are needed (CP3).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +12,12 @@ use super::reviews::sentence;
 const CALL_MAX: Duration = Duration::from_secs(5);
 
 impl Host {
-    /// The content of a Secret, by key. `None` if there is none of that name.
+    /// Returns the content of a Secret, by key. `None` if it does not exist.
     ///
-    /// Fails with a sentence if the host cluster does not answer within `CALL_MAX`, or refuses.
+    /// # Errors
+    ///
+    /// Returns a message if the host cluster does not respond within `CALL_MAX`, or rejects the
+    /// request.
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<BTreeMap<String, Vec<u8>>>, String> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         match tokio::time::timeout(CALL_MAX, secrets.get_opt(name)).await {

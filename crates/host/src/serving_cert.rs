@@ -25,11 +25,11 @@ const CAS: &str = "ca.crt";
 pub struct Pair {
     pub certificate: String,
     pub key: String,
-    /// The CA of the certificate, and that of the certificate before it.
+    /// The CA of the certificate, and the CA of the previous certificate.
     pub cas: String,
 }
 
-/// A Service, and the Secret in the same namespace.
+/// The certificate of a Service, stored in a Secret in the same namespace.
 pub struct ServingCert {
     host: Host,
     namespace: String,
@@ -51,7 +51,7 @@ pub enum PublishError {
 }
 
 impl ServingCert {
-    /// The certificate of this service, kept in this secret. Both are in `namespace`.
+    /// Returns the certificate of this service, stored in this secret. Both are in `namespace`.
     pub fn new(host: Host, namespace: &str, service: &str, secret: &str) -> ServingCert {
         let secrets = Api::namespaced(host.client.clone(), namespace);
         ServingCert {

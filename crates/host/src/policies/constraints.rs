@@ -1,4 +1,4 @@
-//! Which writes a policy or a binding means.
+//! Match constraints of policies and bindings.
 
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations};
 use kube::core::{Selector, SelectorExt};
@@ -23,7 +23,7 @@ pub struct Constraints {
 }
 
 impl Constraints {
-    /// Those of a `matchConstraints` or `matchResources`. The error says why they cannot be read.
+    /// Parses a `matchConstraints` or `matchResources`.
     pub fn read(member: &Value) -> Result<Constraints, String> {
         let resources: MatchResources = serde_json::from_value(member.clone()).map_err(|error| error.to_string())?;
         Ok(Constraints {
@@ -35,8 +35,8 @@ impl Constraints {
         })
     }
 
-    /// The version of the kind in which the rules match this write, whatever the selectors say. No
-    /// rules match everything.
+    /// Returns the version of the kind in which the rules match this write, regardless of
+    /// selectors. An empty list of rules matches everything.
     pub fn matching_version<'a>(&self, attributes: &AdmissionAttributes<'a>) -> Option<&'a ResourceKind> {
         if self.version_in(&self.excluded, attributes).is_some() {
             return None;
@@ -47,8 +47,8 @@ impl Constraints {
         }
     }
 
-    /// Whether a write of this kind may match at all. Rules are read once for each kind, and not
-    /// for each write.
+    /// Returns whether a write of this kind can match at all. Rules are evaluated once for each
+    /// kind, not for each write.
     pub fn may_mean(&self, row: &ResourceKind) -> bool {
         let is_named = |rule: &NamedRuleWithOperations| {
             let has = |list: &Option<Vec<String>>, name: &str| list.iter().flatten().any(|it| it == "*" || it == name);
@@ -77,13 +77,16 @@ impl Constraints {
         attributes.other_versions().find(|row| self.matches_equivalents && is_named(row))
     }
 
-    /// Whether the namespace must be known to decide.
+    /// Returns whether the decision needs the namespace.
     pub fn reads_namespaces(&self) -> bool {
         self.namespaces.as_ref().is_ok_and(|selector| !selector.selects_all())
     }
 
-    /// Returns whether the selectors match, or why that cannot be decided. `namespace` is read only
-    /// where a selector needs it: it is an error if the namespace could not be looked up.
+    /// Returns whether the selectors match. `namespace` is read only if a selector needs it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a selector is invalid, or if a needed namespace could not be looked up.
     pub fn selects(
         &self,
         attributes: &AdmissionAttributes<'_>,

@@ -1,4 +1,4 @@
-//! One write as expressions see it, and the answers of the host cluster that they need.
+//! The variables of expressions for one write, and the access checks that they need.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Evaluates with this parameter, and asks the host cluster what the expressions ask.
+    /// Evaluates with this parameter, and sends the access checks of the expressions to the host
+    /// cluster.
     pub async fn judge<T>(
         &self,
         reviews: &Reviews,
@@ -74,7 +75,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The name by which a refusal calls the object, as kube-apiserver does.
+/// Returns the name of the object in error messages, as in kube-apiserver.
 pub fn name_of<'a>(attributes: &AdmissionAttributes<'a>, object: Option<&'a Tree>) -> &'a str {
     if !attributes.name.is_empty() {
         return attributes.name;

@@ -1,4 +1,4 @@
-//! The policies and bindings of one kind, as they stand in the host cluster.
+//! The policies and bindings of one kind in the host cluster.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, RwLock};
@@ -13,22 +13,22 @@ use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 use ballast_worker::events::ObjectReference;
 
-/// A policy, or why it cannot be read.
+/// A policy, or the reason why it cannot be parsed.
 pub struct LoadedPolicy {
     pub name: String,
     pub policy: Result<Policy, String>,
     pub constraints: Result<Constraints, String>,
-    /// The policy, as events reference it.
+    /// The reference to the policy in events.
     pub about: ObjectReference,
-    /// Bounds the lines and events about its failures.
+    /// Limits the log lines and events about its failures.
     pub told: LogLimit,
-    /// As it was read, to notice that nothing has changed.
+    /// The unparsed spec, to detect changes.
     spec: Value,
 }
 
 pub struct LoadedBinding {
     pub binding: PolicyBinding,
-    /// `None`: what its policy means.
+    /// `None` if the constraints of the policy apply.
     pub constraints: Option<Result<Constraints, String>>,
 }
 
@@ -50,7 +50,7 @@ impl LoadedPolicy {
         }
     }
 
-    /// Whether an error refuses the request. It does where the policy cannot be read.
+    /// Returns whether an error denies the request. An invalid policy fails closed by default.
     pub fn fails_closed(&self) -> bool {
         match &self.policy {
             Ok(policy) => policy.fails_closed,
@@ -58,7 +58,7 @@ impl LoadedPolicy {
         }
     }
 
-    /// What of it cannot be read, each with its place.
+    /// Returns all compile errors, each with its field path.
     pub fn faults(&self) -> Vec<String> {
         let mut faults: Vec<String> = match &self.policy {
             Ok(policy) => policy.faults(),
@@ -68,27 +68,28 @@ impl LoadedPolicy {
         faults
     }
 
-    /// The version of the kind in which its rules match this write.
+    /// Returns the version of the kind in which the rules of the policy match this write.
     pub fn matching_version<'a>(&self, attributes: &AdmissionAttributes<'a>) -> Option<&'a ResourceKind> {
         match &self.constraints {
             Ok(constraints) => constraints.matching_version(attributes),
-            // It is not known what it means, so it means everything.
+            // The constraints cannot be parsed, so the policy matches every write.
             Err(_) => Some(attributes.row),
         }
     }
 }
 
-/// Policies with their bindings, in the order of their names, found by the kind of a write. So
-/// policies that do not mean a kind cost it nothing.
+/// Policies with their bindings, in the order of their names, indexed by the kind of a write.
+/// Policies that do not match a kind cost its writes nothing.
 #[derive(Default)]
 pub struct Hooks {
     all: Vec<Hook>,
-    /// By kind, the places of those that may mean it. There are as many as kinds are served.
+    /// The positions of the policies that may match, by kind. There is an entry for each served
+    /// kind.
     by_kind: RwLock<HashMap<GroupResource, Arc<[usize]>>>,
 }
 
 impl Hooks {
-    /// The policies that may mean a write of this kind.
+    /// Returns the policies that may match a write of this kind.
     pub fn of(&self, row: &ResourceKind) -> impl Iterator<Item = &Hook> {
         let places = self.places(row);
         (0..places.len()).map(move |index| &self.all[places[index]])
@@ -115,7 +116,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads a policy. Returns it if it is new or has changed.
+    /// Parses a policy. Returns it if it is new or has changed.
     pub fn put_policy(
         &mut self,
         name: &str,
@@ -131,7 +132,7 @@ impl Loaded {
         Some(read)
     }
 
-    /// Reads a binding. The error says why it is none.
+    /// Parses a binding.
     pub fn put_binding(&mut self, name: &str, spec: &Value) -> Result<(), String> {
         self.bindings.remove(name);
         let binding = PolicyBinding::read(name, spec)?;
@@ -149,7 +150,7 @@ impl Loaded {
         self.bindings.remove(name);
     }
 
-    /// Keeps those alone that a list has.
+    /// Removes all policies that are not in a list.
     pub fn keep_policies(&mut self, names: &BTreeSet<String>) {
         self.policies.retain(|name, _| names.contains(name));
     }
@@ -158,7 +159,7 @@ impl Loaded {
         self.bindings.retain(|name, _| names.contains(name));
     }
 
-    /// The policies that have bindings, by name.
+    /// Returns the policies that have bindings, by name.
     pub fn hooks(&self) -> Hooks {
         let of = |policy: &Arc<LoadedPolicy>| {
             let bindings = self.bindings.values().filter(|it| it.binding.policy == policy.name).cloned();
@@ -168,7 +169,7 @@ impl Loaded {
         Hooks { all, by_kind: RwLock::default() }
     }
 
-    /// The kinds of the objects that the policies are configured by.
+    /// Returns the kinds of the parameter objects of the policies.
     pub fn param_kinds(&self) -> BTreeSet<ParamKind> {
         let hooks = self.hooks();
         let kinds = hooks.all.iter().filter_map(|hook| hook.policy.policy.as_ref().ok()?.params.clone());

@@ -1,14 +1,14 @@
 //! Evaluates the host cluster's admission policies for the kinds that are served here (AD20-AD27).
-//! kube-apiserver does not evaluate them for the requests that its aggregator passes on.
+//! kube-apiserver does not evaluate them for the requests that its aggregator forwards.
 //!
-//! Policies and their bindings are watched like the webhook configurations: every write is refused
-//! until they have been read for the first time. A host cluster that does not have a kind of policy
-//! has none. The objects that configure policies are watched while a policy with a binding names
+//! Policies and their bindings are watched like the webhook configurations: every write is rejected
+//! until they have been read for the first time. If the host cluster does not serve a kind of
+//! policy, there are none of it. Parameter objects are watched while a policy with a binding names
 //! their kind (`params`).
 //!
-//! What of a policy cannot be read here is told once: in the log and by an event on the policy.
-//! Writes that it means fail as its failure policy says. An expression that fails for a write makes
-//! an event on the policy, too.
+//! Errors in a policy are reported once, in the log and by an event on the policy. Writes that it
+//! matches fail according to its failure policy. An expression that fails for a write also causes
+//! an event on the policy.
 
 mod constraints;
 mod context;
@@ -52,7 +52,7 @@ type Tree = Map<String, Json>;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const VERSION: &str = "v1";
-/// The reason of the event about a policy that cannot be read.
+/// The reason of the event about a policy that cannot be parsed.
 const UNREADABLE: &str = "PolicyNotReadable";
 /// The reason of the event about a policy that failed for a write.
 const FAILED: &str = "PolicyFailed";
@@ -67,22 +67,22 @@ pub struct AdmissionPolicies {
     validating: ArcSwap<Hooks>,
     mutating: ArcSwap<Hooks>,
     params: Params,
-    /// One for each of the four kinds of objects.
+    /// The signals for each of the four kinds of objects.
     first_reads: [FirstRead; 4],
-    /// The log line about rights that are missing, for all four together.
+    /// Logs missing permissions once for all four kinds.
     missing_rule: Once,
 }
 
 /// The namespace of a write, or why it could not be looked up.
 type NamespaceLabels = Result<Arc<Known>, String>;
 
-/// A binding that means the write. `is_bound` is an error if it cannot be used.
+/// A binding that matches the write. `is_bound` is an error if it cannot be used.
 struct Bound<'a> {
     binding: &'a LoadedBinding,
     is_bound: Result<(), String>,
 }
 
-/// What is watched, with its place among the first reads.
+/// A watched kind, with its position among the first reads.
 #[derive(Clone, Copy)]
 struct Watched {
     kind: PolicyKind,
@@ -112,8 +112,8 @@ impl Watched {
 }
 
 impl AdmissionPolicies {
-    /// With `evaluates`, every write waits until `follow` has read the policies. Without it, there
-    /// are none.
+    /// Returns the policies of a host cluster. With `evaluates`, every write waits until `follow`
+    /// has read the policies. Without it, there are none.
     pub fn new(host: Host, namespaces: Namespaces, recorder: Recorder, evaluates: bool) -> AdmissionPolicies {
         AdmissionPolicies {
             reviews: Reviews::new(host.clone()),
@@ -129,12 +129,12 @@ impl AdmissionPolicies {
         }
     }
 
-    /// Whether all policies have been read once.
+    /// Returns whether all policies have been read once.
     pub fn is_ready(&self) -> bool {
         self.first_reads.iter().all(FirstRead::is_done)
     }
 
-    /// Waits until they have been read.
+    /// Waits until all policies have been read once.
     pub async fn ready(&self) {
         for first_read in &self.first_reads {
             first_read.done().await;
@@ -148,7 +148,7 @@ impl AdmissionPolicies {
         }
     }
 
-    /// Whether a policy of this kind may mean the write. True until they have been read.
+    /// Returns whether a policy of this kind may match the write. True until they have been read.
     pub fn may_match(&self, kind: PolicyKind, attributes: &AdmissionAttributes<'_>) -> bool {
         !self.is_ready()
             || self.hooks(kind).load().of(attributes.row).any(|hook| hook.policy.matching_version(attributes).is_some())
@@ -164,12 +164,12 @@ impl AdmissionPolicies {
         }
     }
 
-    /// Whether a validating policy means this write of a worker.
+    /// Returns whether a validating policy matches this write of a worker.
     pub fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
         let namespace = self.namespaces.delivered(attributes.namespace);
         let namespace = namespace.ok_or_else(|| "the namespace has to be looked up".to_owned());
         self.validating.load().of(attributes.row).any(|hook| {
-            // If that cannot be decided, the evaluation returns the reason.
+            // If the match is undecidable, the evaluation returns the reason.
             hook.policy.matching_version(attributes).is_some()
                 && bound(hook, attributes, &namespace, Some(object), Some(old)).map_or(true, |bound| !bound.is_empty())
         })
@@ -185,7 +185,7 @@ impl AdmissionPolicies {
         self.params.collect(kind, binding.binding.params.as_ref(), attributes.namespace).await
     }
 
-    /// The namespace of the object, as expressions see it.
+    /// Returns the namespace object for expressions.
     async fn namespace_of(&self, attributes: &AdmissionAttributes<'_>) -> Result<Option<Arc<Json>>, Status> {
         match attributes.namespace {
             "" => Ok(None),
@@ -193,8 +193,8 @@ impl AdmissionPolicies {
         }
     }
 
-    /// Reports a policy that failed for a write: with a log line and an event on the policy. Many
-    /// writes make one of each.
+    /// Reports a policy that failed for a write, with a rate-limited log line and an event on the
+    /// policy.
     fn report_failure(&self, policy: &LoadedPolicy, binding: Option<&str>, why: &str, is_closed: bool) {
         let Some(left_out) = policy.told.pass() else { return };
         let does = if is_closed { "refused" } else { "not held back" };
@@ -205,7 +205,7 @@ impl AdmissionPolicies {
         self.recorder.record(note);
     }
 
-    /// Watches the policies, their bindings and what configures them, for as long as it is polled.
+    /// Watches the policies, their bindings and their parameters, until it is dropped.
     pub async fn follow(self: Arc<AdmissionPolicies>) {
         let watches = Watched::ALL.iter().zip(&self.first_reads).map(|(what, first)| self.follow_one(*what, first));
         tokio::join!(futures_util::future::join_all(watches), self.params.follow());
@@ -238,7 +238,8 @@ impl AdmissionPolicies {
                     self.remove(what, &object.name_any());
                     self.publish(what.kind);
                 }
-                // A host cluster of an older version does not have the kind, and so no policies.
+                // A host cluster of an older version does not serve the kind, so there are no
+                // policies.
                 Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
                     self.keep(what, &BTreeSet::new());
                     self.publish(what.kind);
@@ -310,7 +311,7 @@ impl AdmissionPolicies {
         self.params.want(kinds);
     }
 
-    /// Tells once what of a policy cannot be read.
+    /// Reports the errors in a policy once.
     fn tell_faults(&self, resource: &ApiResource, object: &DynamicObject, read: &LoadedPolicy) {
         let faults = read.faults();
         if !faults.is_empty() {
@@ -342,7 +343,8 @@ fn reference(resource: &ApiResource, object: &DynamicObject) -> ObjectReference 
     }
 }
 
-/// Returns the bindings of a policy that mean this write. The error: the policy cannot be used.
+/// Returns the bindings of a policy that match this write, or an error if the policy cannot be
+/// used.
 fn bound<'h>(
     hook: &'h Hook,
     attributes: &AdmissionAttributes<'_>,

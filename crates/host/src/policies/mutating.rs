@@ -1,4 +1,4 @@
-//! What mutating policies make of a write.
+//! Applies mutating policies to a write.
 
 use std::time::Instant;
 
@@ -17,14 +17,14 @@ use ballast_resource::ResourceKind;
 
 type Tree = Map<String, Json>;
 
-/// What the policies of one write have done so far. Policies that may run again do so once, if
-/// something changed the object after them.
+/// The state of the policies for one write. Policies with reinvocation run once more if the object
+/// was changed after them.
 #[derive(Default)]
 pub struct Pass {
     is_second: bool,
-    /// Those that may run again and have run.
+    /// The policies with reinvocation that have run.
     ran: Vec<Invocation>,
-    /// Those of them after which the object was changed.
+    /// Among them, the policies after which the object was changed.
     again: Vec<Invocation>,
 }
 
@@ -32,17 +32,17 @@ pub struct Pass {
 type Invocation = (String, String, String);
 
 impl Pass {
-    /// Something changed the object.
+    /// Records that the object was changed.
     pub fn changed(&mut self) {
         self.again.append(&mut self.ran);
     }
 
-    /// Whether policies have to run again.
+    /// Returns whether policies have to run again.
     pub fn has_more(&self) -> bool {
         !self.again.is_empty()
     }
 
-    /// The second pass, of those that have to run again.
+    /// Starts the second pass, which runs only the policies that have to run again.
     pub fn begin_second(&mut self) {
         self.is_second = true;
     }
@@ -52,7 +52,7 @@ impl Pass {
 #[derive(Default)]
 struct Errors {
     messages: Vec<String>,
-    /// Empty: `Forbidden`.
+    /// The reason of the status. Empty: `Forbidden`.
     reason: &'static str,
 }
 
@@ -69,7 +69,7 @@ impl Errors {
     }
 }
 
-/// A policy that means the write, with one parameter.
+/// A policy that matches the write, with one parameter.
 struct Invoked<'a> {
     policy: &'a Policy,
     is_closed: bool,
@@ -80,8 +80,8 @@ struct Invoked<'a> {
 }
 
 impl AdmissionPolicies {
-    /// Lets the policies change the object. Returns whether it has changed. A policy that fails
-    /// refuses the write, unless its failure policy ignores that; what it did before stays.
+    /// Applies the policies to the object. Returns whether it has changed. A policy that fails
+    /// denies the write, unless its failure policy is `Ignore`; its earlier changes remain.
     pub async fn mutate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -103,7 +103,7 @@ impl AdmissionPolicies {
         }
     }
 
-    /// The policies that mean the write, as it is before the first of them.
+    /// Returns the policies that match the write before any of them has changed it.
     async fn invocations<'h>(
         &self,
         hooks: &'h Hooks,
@@ -153,7 +153,7 @@ impl AdmissionPolicies {
         invoked
     }
 
-    /// Runs one policy. The mutations run in order, each on what the one before made.
+    /// Runs one policy. Its mutations run in order, each on the result of the previous one.
     async fn invoke(
         &self,
         invoked: &Invoked<'_>,
@@ -194,7 +194,7 @@ impl AdmissionPolicies {
                     *object = made;
                     metrics::policy_mutation([policy.name.as_str(), label, "no_error"], started.elapsed());
                 }
-                // As upstream, the next mutation runs all the same, and its error is told, too.
+                // As upstream, the next mutation still runs, and its error is reported, too.
                 Err(failure) => {
                     let labels = [policy.name.as_str(), label, error_type(&failure.message)];
                     metrics::policy_mutation(labels, started.elapsed());
@@ -227,7 +227,7 @@ fn key_of(policy: &Policy, binding: &LoadedBinding, param: &Param) -> Invocation
     (policy.name.clone(), binding.binding.name.clone(), param)
 }
 
-/// The object with the patch, and with the defaults of what the patch added.
+/// Returns the object with the patch, and with the defaults of the added fields.
 fn patched(row: &ResourceKind, object: &Tree, patch: MutationPatch) -> Result<Tree, PolicyFailure> {
     let failed = |message: String| PolicyFailure { message };
     let mut made = match patch {
@@ -247,7 +247,7 @@ fn patched(row: &ResourceKind, object: &Tree, patch: MutationPatch) -> Result<Tr
                     None => return Err(failed(format!("JSON Patch: {}", status.message))),
                 },
             };
-            // A patch that changes the version makes another object, which the registry refuses.
+            // A patch that changes the version makes another object, which the registry rejects.
             if made.get("apiVersion").is_some_and(|it| *it == row.api_version()) {
                 made.insert("apiVersion".to_owned(), row.stored_api_version().into());
             }
@@ -263,14 +263,14 @@ fn applied(operations: &Json, object: &Tree) -> Result<Tree, Status> {
     JsonPatch::json(text.as_bytes()).and_then(|patch| patch.apply(object.clone()))
 }
 
-/// Why a patch is not applied.
+/// The reason why a patch is not applied.
 enum Refused {
-    /// What it tests is not so. As upstream, such a patch changes nothing.
+    /// A `test` operation of the patch failed; as upstream, the patch is skipped.
     Test,
     Because(String),
 }
 
-/// What the first operation that fails says. `None` if no single one does.
+/// Returns the failure of the first operation that fails. `None` if no single operation fails.
 fn refused(operations: &Json, object: &Tree) -> Option<Refused> {
     let operations = operations.as_array().map_or(&[][..], Vec::as_slice);
     let after = |end: usize| applied(&Json::from(&operations[..end]), object).ok();
@@ -284,7 +284,7 @@ fn refused(operations: &Json, object: &Tree) -> Option<Refused> {
     })
 }
 
-/// The object with an apply configuration. The error says why it cannot be applied.
+/// Returns the object with an apply configuration merged, or why it cannot be applied.
 fn merged(row: &ResourceKind, object: &Tree, config: &Tree) -> Result<Tree, String> {
     let faults = row.schema.check_config(config);
     if !faults.is_empty() {
@@ -298,7 +298,7 @@ fn merged(row: &ResourceKind, object: &Tree, config: &Tree) -> Result<Tree, Stri
     Ok(row.schema.merge(object.clone(), config))
 }
 
-/// The refusal, in kube-apiserver's words: 403, also where its reason is `Invalid`.
+/// Returns the denial with kube-apiserver's text: 403, also if the reason is `Invalid`.
 fn refusal(attributes: &AdmissionAttributes<'_>, name: &str, errors: Errors) -> Status {
     let Errors { messages, reason } = errors;
     let reason = if reason.is_empty() { "Forbidden" } else { reason };

@@ -1,5 +1,5 @@
-//! The objects that configure policies: any kind of the host cluster, listed and watched while a
-//! policy with a binding names it.
+//! Parameter objects of policies: any kind of the host cluster, listed and watched while a policy
+//! with a binding names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -25,11 +25,11 @@ use ballast_base::log_limit::LogLimit;
 use ballast_base::telemetry;
 use ballast_policies::{ParamKind, ParamRef};
 
-/// How long a write waits for the first list of a kind, as in kube-apiserver.
+/// Timeout for the first list of a kind, as in kube-apiserver.
 const FIRST_LIST_MAX: Duration = Duration::from_secs(1);
-/// The time to look up an object that the watch has not delivered (yet).
+/// Timeout for looking up an object that the watch has not delivered (yet).
 const LOOKUP_MAX: Duration = Duration::from_secs(2);
-/// The pause before a kind that could not be found is looked for again.
+/// Pause before the discovery of a kind is retried.
 const DISCOVERY_PAUSE: Duration = Duration::from_secs(2);
 
 /// The objects of one kind.
@@ -48,7 +48,7 @@ pub struct Params {
     wanted: tokio::sync::watch::Sender<BTreeSet<ParamKind>>,
 }
 
-/// An object that configures a policy. `None`: the policy is evaluated without one.
+/// The parameter object of a policy. `None`: the policy is evaluated without one.
 pub type Param = Option<Arc<Value>>;
 
 impl Params {
@@ -71,7 +71,7 @@ impl Params {
         });
     }
 
-    /// Watches the kinds that are wanted for as long as it is polled.
+    /// Watches the wanted kinds until it is dropped.
     pub async fn follow(&self) {
         let mut wanted = self.wanted.subscribe();
         let mut tasks = JoinSet::new();
@@ -97,8 +97,12 @@ impl Params {
         }
     }
 
-    /// The objects that a binding names, for a write in this namespace. None if there are none and
-    /// the binding allows that. The error has kube-apiserver's words.
+    /// Returns the objects that a binding names, for a write in this namespace. `None` if there are
+    /// none and the binding allows that.
+    ///
+    /// # Errors
+    ///
+    /// Returns kube-apiserver's message.
     pub async fn collect(
         &self,
         kind: Option<&ParamKind>,
@@ -220,7 +224,7 @@ async fn follow_kind(host: Host, kind: ParamKind, objects: Arc<Objects>) {
     }
 }
 
-/// The object as expressions see it.
+/// Returns the object as a value for expressions.
 fn shown(mut object: DynamicObject, resource: &ApiResource) -> Arc<Value> {
     object.metadata.managed_fields = None;
     let mut value = serde_json::to_value(object).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Why a JSON patch of a policy cannot be applied, in kube-apiserver's words.
+//! Error messages for JSON patches that cannot be applied, with kube-apiserver's text.
 
 use serde_json::Value as Json;
 
 const MISSING: &str = "missing value";
 
-/// Why this operation cannot be applied to the document.
+/// Returns why this operation cannot be applied to the document.
 pub fn why_refused(operation: &Json, document: &Json) -> String {
     let text = |member: &str| operation[member].as_str().unwrap_or_default();
     let (op, path, from) = (text("op"), text("path"), text("from"));
@@ -43,15 +43,15 @@ pub fn why_refused(operation: &Json, document: &Json) -> String {
     }
 }
 
-/// The object or list that holds what a path names, and its key there.
+/// Returns the object or list that contains the target of a path, and the target's key in it.
 fn container<'a>(document: &'a Json, path: &str) -> Option<(&'a Json, String)> {
     let (parent, key) = path.rsplit_once('/')?;
     let found = document.pointer(parent).filter(|it| it.is_object() || it.is_array())?;
     Some((found, key.replace("~1", "/").replace("~0", "~")))
 }
 
-/// What is wrong with a key of an object or list. A key of an object may be absent unless it is
-/// removed; one that is added to a list may be its end.
+/// Returns the fault of a key in an object or list. A key of an object may be absent unless it is
+/// removed; an index that is added may be the end of the list.
 fn fault_of_key(container: &Json, key: &str, is_removed: bool, is_added: bool) -> Option<String> {
     let Some(list) = container.as_array() else {
         let is_absent = is_removed && container.get(key).is_none();

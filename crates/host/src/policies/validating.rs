@@ -1,4 +1,4 @@
-//! What validating policies say about a write.
+//! Evaluates validating policies for a write.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use ballast_registry::AdmissionAttributes;
 
 type Tree = Map<String, Json>;
 
-/// The longest value of an audit annotation, as in kube-apiserver.
+/// Maximum length of an audit annotation in bytes, as in kube-apiserver.
 const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// The first denial. It is what the client is told.
+/// The first denial, which the client receives.
 struct Denial {
     message: String,
     reason: String,
 }
 
-/// What all policies say, as far as they were evaluated.
+/// The result of all policies evaluated so far.
 #[derive(Default)]
 struct Outcome {
     denial: Option<Denial>,
@@ -41,8 +41,8 @@ impl Outcome {
 }
 
 impl AdmissionPolicies {
-    /// Accepts or refuses a write. All policies are evaluated, because each may warn or be noted in
-    /// the audit log; the first denial is the answer.
+    /// Accepts or denies a write. All policies are evaluated, because each may warn or write to the
+    /// audit log; the first denial is the response.
     pub async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -96,8 +96,8 @@ impl AdmissionPolicies {
         }
     }
 
-    /// A policy or binding that cannot be used refuses the write, unless its failure policy ignores
-    /// that.
+    /// Handles a policy or binding that cannot be used: denies the write, unless the failure policy
+    /// is `Ignore`.
     fn misconfigured(&self, outcome: &mut Outcome, hook: &Hook, binding: Option<&str>, why: &str) {
         let is_closed = hook.policy.fails_closed();
         self.report_failure(&hook.policy, binding, why, is_closed);
@@ -108,7 +108,7 @@ impl AdmissionPolicies {
     }
 }
 
-/// What one verdict is about.
+/// The subject of one verdict.
 struct Told<'a> {
     policies: &'a AdmissionPolicies,
     attributes: &'a AdmissionAttributes<'a>,
@@ -177,7 +177,7 @@ impl Told<'_> {
         metrics::policy_validation(labels, elapsed);
     }
 
-    /// Notes a failed validation in the audit log.
+    /// Records a failed validation in the audit log.
     fn note(&self, index: usize, message: &str) {
         let binding = &self.binding.binding;
         let actions: Vec<&str> = binding.actions.iter().map(|action| action.as_str()).collect();
@@ -187,7 +187,7 @@ impl Told<'_> {
     }
 }
 
-/// The audit annotations of one policy. Bindings that say the same count once.
+/// The audit annotations of one policy. Equal values of several bindings are published once.
 #[derive(Default)]
 struct Annotations(Vec<(String, Vec<String>)>);
 
@@ -208,7 +208,7 @@ impl Annotations {
     }
 }
 
-/// The refusal, in kube-apiserver's words.
+/// Returns the denial with kube-apiserver's text.
 fn refusal(attributes: &AdmissionAttributes<'_>, name: &str, denial: Denial) -> Status {
     let Denial { message, reason } = denial;
     let (code, reason) = match reason.as_str() {

@@ -1,4 +1,4 @@
-//! One call of one webhook: sends an AdmissionReview v1 and reads its answer.
+//! One call of one webhook: sends an AdmissionReview v1 and parses the response.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use ballast_resource::ResourceKind;
 
 type Tree = Map<String, Value>;
 
-/// The question to a webhook. Objects are in their stored version.
+/// The review sent to a webhook. Objects are in their stored version.
 #[derive(Clone, Copy)]
 pub struct Review<'a> {
     pub attributes: &'a AdmissionAttributes<'a>,
@@ -26,7 +26,7 @@ pub struct Review<'a> {
     pub old: Option<&'a Tree>,
 }
 
-/// The result of a call that did not refuse the request.
+/// The result of a call that did not deny the request.
 #[derive(Debug)]
 pub enum Answer {
     /// The call failed, and the webhook's failure policy is `Ignore`.
@@ -37,7 +37,7 @@ pub enum Answer {
 }
 
 impl Review<'_> {
-    /// The variables of match conditions.
+    /// Returns the variables of match conditions.
     pub fn variables(&self) -> Value {
         let mut request = self.request("");
         let [object, old] = ["object", "oldObject"].map(|name| request[name].take());
@@ -62,8 +62,8 @@ pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Resul
     if review.attributes.dry_run() && !hook.supports_dry_run {
         return Err(Status::bad_request(format!("admission webhook {:?} does not support dry run", hook.name)));
     }
-    // A webhook that was not called because others are does not count as failed: its failure policy
-    // may let the write pass.
+    // If the concurrency limit rejects the call, it does not count as failed: the failure policy
+    // might then let the write pass.
     let _slot = outgoing::connect(Outgoing::Webhook, &review.attributes.caller.user.name).await?;
     let started = Instant::now();
     let answered = match tokio::time::timeout(hook.timeout, ask(hook, review)).await {
@@ -84,7 +84,7 @@ pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Resul
     outcome
 }
 
-/// Many calls that fail are one line; the metric counts each.
+/// Logs a failed call. Log lines are rate-limited; the metric counts each call.
 fn tell_failure(hook: &Hook, why: &str) {
     let Some(left_out) = hook.told.pass() else { return };
     let webhook = &hook.name;
@@ -117,7 +117,7 @@ async fn ask(hook: &Hook, review: &Review<'_>) -> Result<Value, String> {
     }
 }
 
-/// Notes the webhook's warnings and audit annotations, whatever it decided.
+/// Records the webhook's warnings and audit annotations, whatever it decided.
 fn pass_on(hook: &Hook, attributes: &AdmissionAttributes<'_>, response: &Value) {
     for warning in response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         attributes.caller.warnings.warn(warning);
@@ -144,8 +144,8 @@ fn read(hook: &Hook, response: &Value) -> Result<Answer, Status> {
     Ok(Answer::Allowed { patch })
 }
 
-/// The refusal, in kube-apiserver's words, with the webhook's own code, reason and details. The
-/// code is 400 if the webhook gives none, or one that is not an error.
+/// Returns the denial with kube-apiserver's text and the webhook's code, reason and details. The
+/// code is 400 if the webhook returns none, or one that is not an error.
 fn denial(hook: &Hook, status: &Value) -> Status {
     const CODES: std::ops::Range<u64> = 400..600;
     let name = &hook.name;
@@ -162,14 +162,14 @@ fn denial(hook: &Hook, status: &Value) -> Status {
     }
 }
 
-/// Applies a webhook's patch to the stored object. The patch is for the version that the webhook
-/// was sent.
+/// Applies a webhook's patch to the stored object. The patch is relative to the version that was
+/// sent to the webhook.
 pub fn patched(hook: &Hook, review: &Review<'_>, object: Tree, patch: &[u8]) -> Result<Tree, Status> {
     let worded = worded(object, review.row);
     let applied = Patch::json(patch).and_then(|patch| patch.apply(worded));
     let mut applied =
         applied.map_err(|status| hook.failure(&format!("its patch cannot be applied: {}", status.message)))?;
-    // A patch that changes the version makes a different object, which the registry refuses.
+    // A patch that changes the version makes a different object, which the registry rejects.
     if applied.get("apiVersion").is_some_and(|it| *it == review.row.api_version()) {
         applied.insert("apiVersion".to_owned(), review.row.stored_api_version().into());
     }

@@ -1,4 +1,4 @@
-//! One webhook: which writes it matches, and where it is called.
+//! One webhook: its match rules, and its endpoint.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ pub struct Hook {
     /// The name of the configuration that contains it.
     pub configuration: String,
     pub timeout: Duration,
-    /// Whether a failed call refuses the request (failure policy `Fail`).
+    /// Whether a failed call denies the request (failure policy `Fail`).
     pub fails_closed: bool,
     /// Whether it may be called for a dry run.
     pub supports_dry_run: bool,
-    /// Where it is called, or why it cannot be called.
+    /// The endpoint, or why the webhook cannot be called.
     pub endpoint: Result<Endpoint, String>,
     /// Whether it is called again if another webhook changed the object after it.
     pub is_reinvocable: bool,
@@ -45,11 +45,11 @@ pub struct Hook {
     namespaces: Result<Selector, String>,
     objects: Result<Selector, String>,
     conditions: MatchConditions,
-    /// Bounds the lines about its failures.
+    /// Limits the log lines about its failures.
     pub told: LogLimit,
 }
 
-/// Where a webhook is called.
+/// The endpoint of a webhook.
 pub struct Endpoint {
     pub client: Client,
     /// The path with the query.
@@ -57,7 +57,7 @@ pub struct Endpoint {
 }
 
 impl Hook {
-    /// Reads a mutating webhook of this configuration.
+    /// Parses a mutating webhook of this configuration.
     pub fn of_mutating(configuration: &str, hook: MutatingWebhook) -> Hook {
         let is_reinvocable = hook.reinvocation_policy.as_deref() == Some("IfNeeded");
         let read = ValidatingWebhook {
@@ -76,8 +76,8 @@ impl Hook {
         Hook { is_reinvocable, ..Hook::of_validating(configuration, read) }
     }
 
-    /// Reads a validating webhook of this configuration. A part that cannot be used makes its calls
-    /// fail.
+    /// Parses a validating webhook of this configuration. If a part is invalid, calls of the
+    /// webhook fail.
     pub fn of_validating(configuration: &str, hook: ValidatingWebhook) -> Hook {
         let seconds = hook.timeout_seconds.unwrap_or(TIMEOUT_DEFAULT_SECONDS).clamp(1, TIMEOUT_SECONDS_MAX);
         let endpoint = match hook.admission_review_versions.iter().any(|version| version == "v1") {
@@ -105,8 +105,8 @@ impl Hook {
         }
     }
 
-    /// The version of the kind in which the rules match this write. The caller's own version comes
-    /// first.
+    /// Returns the version of the kind in which the rules match this write. The caller's own
+    /// version has precedence.
     pub fn matching_version<'a>(&self, attributes: &AdmissionAttributes<'a>) -> Option<&'a ResourceKind> {
         if self.rules_name(attributes, attributes.row) {
             return Some(attributes.row);
@@ -119,7 +119,7 @@ impl Hook {
         self.rules_match(&Written::of(attributes, row))
     }
 
-    /// Whether the rules match such a write.
+    /// Returns whether the rules match such a write.
     pub fn rules_match(&self, written: &Written<'_>) -> bool {
         self.rules.iter().any(|rule| {
             let rule = Rule {
@@ -139,7 +139,7 @@ impl Hook {
         !attributes.namespace.is_empty() && self.namespaces.as_ref().is_ok_and(|selector| !selector.selects_all())
     }
 
-    /// Returns whether the object selector matches. It is an error if a selector cannot be read and
+    /// Returns whether the object selector matches. Returns an error if a selector is invalid and
     /// the failure policy is `Fail`.
     pub fn selects_object(&self, review: &Review<'_>) -> Result<bool, Status> {
         let objects = match self.namespaces.as_ref().and(self.objects.as_ref()) {
@@ -156,7 +156,7 @@ impl Hook {
         self.namespaces.as_ref().is_ok_and(|selector| selector.matches(&namespace.labels))
     }
 
-    /// Returns whether all match conditions hold, as those of policies do.
+    /// Returns whether all match conditions hold, evaluated as for policies.
     pub fn is_wanted(&self, review: &Review<'_>, answers: &AccessAnswers) -> Judged<Result<bool, Status>> {
         if self.conditions.conditions.is_empty() {
             return Ok(Ok(true));
@@ -175,7 +175,7 @@ impl Hook {
         Ok(held.map_err(|failure| forbidden(review, &failure.message)))
     }
 
-    /// The refusal after a failed call, in kube-apiserver's words.
+    /// Returns the error after a failed call, with kube-apiserver's text.
     pub fn failure(&self, why: &str) -> Status {
         let name = &self.name;
         let message = format!("Internal error occurred: failed calling webhook {name:?}: {why}");
@@ -183,8 +183,7 @@ impl Hook {
     }
 }
 
-/// Logs what cannot be read of match conditions: once here, and not again with every request that
-/// the webhook stops.
+/// Logs invalid match conditions once, and not again with every request that the webhook denies.
 fn warn_of_unreadable(webhook: &str, conditions: &MatchConditions) {
     for condition in &conditions.conditions {
         if let Err(why) = &condition.expression {

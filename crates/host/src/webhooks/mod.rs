@@ -1,20 +1,20 @@
 //! Calls the host cluster's admission webhooks for the kinds that are served here (AD3).
-//! kube-apiserver does not call webhooks for the requests that its aggregator passes on.
+//! kube-apiserver does not call webhooks for the requests that its aggregator forwards.
 //!
 //! The order is kube-apiserver's. Mutating webhooks are called one after the other, by the name of
 //! their configuration. A webhook with `reinvocationPolicy: IfNeeded` is called again if another
-//! one changed the object after it. Validating webhooks are called all at once. A call that fails
-//! refuses the request or is ignored, as the webhook's failure policy says. Audit annotations have
-//! kube-apiserver's keys.
+//! webhook changed the object after it. Validating webhooks are called concurrently. A failed call
+//! denies the request or is ignored, according to the webhook's failure policy. Audit annotations
+//! have kube-apiserver's keys.
 //!
-//! Every write is refused until the configurations have been read for the first time, because it is
-//! not known before which webhooks must be called.
+//! Every write is rejected until the configurations have been read for the first time, because the
+//! webhooks to call are unknown before.
 //!
-//! Validating webhooks are also called for what Ballast's own scheduler and rebalances write to a
-//! binding's spec (AD13). Mutating webhooks are not, and a log line says so (D48).
+//! Validating webhooks are also called for writes of Ballast's own scheduler and rebalances to a
+//! binding's spec (AD13). Mutating webhooks are not, which is logged (D48).
 //!
-//! Deliberately absent: AdmissionReview v1beta1.
-//! `admission` puts the webhooks beside the host cluster's policies.
+//! Deliberately absent: AdmissionReview v1beta1. `admission` combines the webhooks with the host
+//! cluster's policies.
 
 mod call;
 mod hook;
@@ -51,7 +51,7 @@ use ballast_registry::{AdmissionAttributes, Operation};
 
 type Tree = Map<String, Value>;
 
-/// What the scheduler writes. No mutating webhook is called for it (D48).
+/// The writes of the scheduler. No mutating webhook is called for them (D48).
 const SCHEDULED: [Written<'static>; 2] = {
     let written = Written {
         operation: "UPDATE",
@@ -75,12 +75,12 @@ struct Hooks {
 }
 
 impl Hooks {
-    /// No webhooks. `is_known` is false if the configurations have not been read yet.
+    /// Returns no webhooks. `is_known` is false if the configurations have not been read yet.
     fn none(is_known: bool) -> Hooks {
         Hooks { called: ArcSwap::default(), first_read: FirstRead::new(is_known) }
     }
 
-    /// Whether one of them may match this write. True until they have been read.
+    /// Returns whether a webhook may match this write. True until they have been read.
     fn may_match(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         !self.first_read.is_done() || self.called.load().iter().any(|hook| hook.matching_version(attributes).is_some())
     }
@@ -99,8 +99,10 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// `keeps_lifecycle` says whether an object may only be created in a namespace that exists and
-    /// is not terminating. With `calls`, every write waits until `follow` has read the
+    /// Returns the webhooks of a host cluster.
+    ///
+    /// `keeps_lifecycle` specifies whether an object may only be created in a namespace that exists
+    /// and is not terminating. With `calls`, every write waits until `follow` has read the
     /// configurations. Without it, no webhook is ever called.
     pub fn new(host: Host, namespaces: Namespaces, keeps_lifecycle: bool, calls: bool) -> Webhooks {
         let (mutating, validating) = (Hooks::none(!calls), Hooks::none(!calls));
@@ -108,13 +110,13 @@ impl Webhooks {
         Webhooks { host, reviews, namespaces, keeps_lifecycle, asks_for_workers: true, mutating, validating }
     }
 
-    /// Calls no webhook for the writes of workers.
+    /// Disables webhooks for the writes of workers.
     #[must_use]
     pub fn for_clients_only(self) -> Webhooks {
         Webhooks { asks_for_workers: false, ..self }
     }
 
-    /// Whether all configurations have been read once.
+    /// Returns whether all configurations have been read once.
     pub fn is_ready(&self) -> bool {
         [&self.mutating, &self.validating].iter().all(|hooks| hooks.first_read.is_done())
     }
@@ -126,7 +128,7 @@ impl Webhooks {
         }
     }
 
-    /// Watches the host cluster's configurations for as long as it is polled.
+    /// Watches the host cluster's configurations until it is dropped.
     pub async fn follow(self: Arc<Webhooks>) {
         let mut told = BTreeSet::new();
         let tell = |hook: &Hook| tell_unasked(hook, &mut told);
@@ -151,12 +153,13 @@ impl Webhooks {
     }
 
     /// Returns whether selectors and match conditions of a webhook match too. The host cluster
-    /// answers the access queries of the conditions.
+    /// evaluates the access checks of the conditions.
     ///
     /// # Errors
     ///
-    /// The namespace does not exist or could not be looked up, whatever the failure policy is (as
-    /// in kube-apiserver); or the webhook fails closed and cannot be evaluated.
+    /// Returns an error if the namespace does not exist or could not be looked up, regardless of
+    /// the failure policy (as in kube-apiserver); or if the webhook fails closed and cannot be
+    /// evaluated.
     async fn is_match(&self, hook: &Hook, review: &Review<'_>) -> Result<bool, Status> {
         if !hook.selects_object(review)? {
             return Ok(false);
@@ -254,7 +257,7 @@ where
     }
 }
 
-/// The resource whose updates by the scheduler match the webhook's rules (BK9).
+/// Returns the resource of a scheduler's write that matches the webhook's rules (BK9).
 fn unasked(hook: &Hook) -> Option<&'static str> {
     SCHEDULED.iter().find(|written| hook.rules_match(written)).map(|written| written.resource)
 }
@@ -273,26 +276,26 @@ fn tell_unasked(hook: &Hook, told: &mut BTreeSet<String>) {
     }
 }
 
-/// What mutating webhooks have done in the first round.
+/// The state of mutating webhooks after the first round.
 #[derive(Default)]
 pub struct Round {
-    /// Whether one has changed the object.
+    /// Whether a webhook has changed the object.
     pub is_changed: bool,
-    /// Those that may be called again and have been called.
+    /// The webhooks with reinvocation that have been called.
     passed: Vec<usize>,
-    /// Those of them after which the object was changed.
+    /// Among them, the webhooks after which the object was changed.
     again: Vec<usize>,
 }
 
 impl Round {
-    /// Something changed the object.
+    /// Records that the object was changed.
     pub fn changed(&mut self) {
         self.again.append(&mut self.passed);
     }
 }
 
 impl Webhooks {
-    /// Refuses the creation of an object in a namespace that is missing or terminating.
+    /// Rejects the creation of an object in a namespace that is missing or terminating.
     pub async fn check_create(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
         match attributes.namespace {
             "" => Ok(()),
@@ -307,23 +310,23 @@ impl Webhooks {
         }
     }
 
-    /// Whether a webhook may have to be called for this write of a client.
+    /// Returns whether a webhook may have to be called for this write of a client.
     pub fn may_match(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.mutating.may_match(attributes) || self.validating.may_match(attributes)
     }
 
-    /// Whether a validating webhook may have to be called for such a write of a worker.
+    /// Returns whether a validating webhook may have to be called for such a write of a worker.
     pub fn may_match_workers(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         !self.is_ready() || self.validating.may_match(attributes)
     }
 
-    /// Whether a validating webhook has to be called for this write of a worker.
+    /// Returns whether a validating webhook has to be called for this write of a worker.
     pub fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
         let namespace = self.namespaces.delivered(attributes.namespace);
         self.validating.called.load().iter().any(|hook| {
             let Some(row) = hook.matching_version(attributes) else { return false };
             let review = Review { attributes, row, object: Some(object), old: Some(old) };
-            // If that cannot be decided yet, the call decides it or returns the reason.
+            // If the match is undecidable yet, the call decides it or returns the reason.
             let is_in = || match &namespace {
                 Some(namespace) if hook.reads_namespace(attributes) => hook.selects_namespace(namespace),
                 _ => true,
@@ -370,7 +373,7 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Calls the validating webhooks, all at once.
+    /// Calls the validating webhooks concurrently.
     pub async fn call_validating(
         &self,
         attributes: &AdmissionAttributes<'_>,

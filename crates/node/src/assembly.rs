@@ -1,7 +1,7 @@
-//! Puts the crates together: the registry of what is served, and the workers behind it.
+//! Assembles the server: the registry of the served kinds, and the background workers.
 //!
-//! `ballast serve` and the tests call the same functions, so a test runs what a user runs. What
-//! differs between them is an argument: the store below the cache, the clock, and the authorizer.
+//! `ballast serve` and the tests call the same functions, so a test runs the same code as a user.
+//! They differ only in arguments: the store below the cache, the clock, and the authorizer.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use ballast_watch::{Cache, CommitHookFactory, CommitHooks, Writer};
 use ballast_worker::Work;
 use ballast_worker::events::{Events, Recorder, Sink, StoredEvents};
 
-/// All kinds of a server with these flags.
+/// Returns all kinds that a server with these flags serves.
 pub fn all_kinds(args: &ServeArgs) -> Kinds {
     let kinds = if args.host.is_given() { api::kinds() } else { api::standalone_kinds() };
     match args.inventory.cluster_inventory_namespace {
@@ -49,9 +49,10 @@ pub fn all_kinds(args: &ServeArgs) -> Kinds {
     }
 }
 
-/// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
-/// access reviews among them, and decides which users may approve a rebalance. `profile` is the
-/// scheduler's, for the placement reviews. It also says whether quotas are enforced.
+/// Returns the registry of `kinds`, with the actions of the kinds that are not stored.
+///
+/// `authorizer` evaluates access reviews and decides which users may approve a rebalance. `profile`
+/// is the scheduler's: placement reviews use it, and it specifies whether quotas are enforced.
 pub fn registry(
     kinds: Arc<Kinds>,
     cache: Cache,
@@ -97,7 +98,7 @@ pub fn registry(
     registry
 }
 
-/// Decides which names hints may contain, by the rights of the requester.
+/// Returns a function that decides, by the rights of the requester, which names hints may contain.
 fn may_list(authorizer: &Arc<Authorizer>) -> MayList {
     let authorizer = Arc::clone(authorizer);
     Arc::new(move |user, kind, namespace| {
@@ -116,8 +117,8 @@ fn may_list(authorizer: &Arc<Authorizer>) -> MayList {
     })
 }
 
-/// Has the writer maintain what follows from other objects: the usage of quotas, and the inventory.
-/// Call it before `registry`.
+/// Registers the commit hooks that maintain derived objects: the usage of quotas, and the
+/// inventory. Must be called before `registry`.
 pub fn commit_hooks(writer: &Writer, profile: &Profile, inventory: Option<Inventory>) -> Option<Inventory> {
     let quotas = profile.federated_quotas.then(|| Arc::new(Quotas) as Arc<dyn CommitHookFactory>);
     let told = inventory.clone().map(|inventory| Arc::new(inventory) as Arc<dyn CommitHookFactory>);
@@ -129,8 +130,8 @@ pub fn commit_hooks(writer: &Writer, profile: &Profile, inventory: Option<Invent
     inventory
 }
 
-/// Answers the placement reviews of a registry. `details` is what a LocalPlacementReview tells of
-/// clusters.
+/// Adds placement reviews to a registry. `details` specifies which facts about clusters a
+/// LocalPlacementReview contains.
 pub fn with_reviews(
     mut registry: Registry,
     clock: &Arc<dyn Clock>,
@@ -146,8 +147,8 @@ pub fn with_reviews(
     registry
 }
 
-/// Answers how much of the fleet is down, in reviews and in columns. `failover` has to be that of
-/// the workers.
+/// Adds the counts of unavailable clusters to reviews and table columns. `failover` must equal the
+/// options of the workers.
 pub fn with_fleet_counts(registry: Registry, clock: &Arc<dyn Clock>, failover: &FailoverOptions) -> Registry {
     let client = registry.client(User::component("fleet-review"));
     let reviews = Arc::new(FleetReviews::new(client, Arc::clone(clock), failover.forecast_rules()));
@@ -157,7 +158,7 @@ pub fn with_fleet_counts(registry: Registry, clock: &Arc<dyn Clock>, failover: &
         .with_action(LocalFleetReview::resource(), reviews)
 }
 
-/// Accepts gates with these addresses, and no others.
+/// Restricts gates to these addresses.
 pub fn with_gates(mut registry: Registry, allow: &[AllowedAddress]) -> Registry {
     for (kind, validator) in GateAddresses::validators(allow) {
         registry = registry.with_validator(kind, validator);
@@ -165,8 +166,8 @@ pub fn with_gates(mut registry: Registry, allow: &[AllowedAddress]) -> Registry 
     registry
 }
 
-/// The client that marks bindings for a RescheduleTask. Take it before the registry gets its fence,
-/// because a standby marks too when it gets the request.
+/// Returns the client that marks bindings for a RescheduleTask. Must be called before the registry
+/// gets its fence, because a standby also marks when it receives the request.
 pub fn marks(registry: &Registry) -> Client {
     registry.client(User::component("reschedule-task"))
 }
@@ -185,8 +186,8 @@ pub fn with_marking(
     registry.with_action(RescheduleTask::resource(), Arc::new(tasks))
 }
 
-/// Has rebalances of these kinds approved by another user than their creator.
-/// `namespaces` says by a label in which of them all rebalances need it.
+/// Requires that rebalances of these kinds are approved by another user than their creator. In
+/// `namespaces` with a certain label, all rebalances require approval.
 pub fn with_four_eyes(mut registry: Registry, required: &[ApprovedKind], namespaces: Option<Namespaces>) -> Registry {
     let marked = namespaces.map(|known| -> actions::MarkedNamespaces {
         Arc::new(move |namespace| {
@@ -200,17 +201,17 @@ pub fn with_four_eyes(mut registry: Registry, required: &[ApprovedKind], namespa
     registry
 }
 
-/// Refuses policies that set NoExecute taints.
+/// Rejects policies that set NoExecute taints.
 pub fn without_no_execute_taints(registry: Registry) -> Registry {
     let kind = ClusterTaintPolicy::resource();
     registry.with_validator(kind, Arc::new(NoExecuteTaints))
 }
 
-/// What the workers need besides the registry.
+/// Options of the workers besides the registry.
 #[derive(Clone)]
 pub struct WorkerOptions {
-    /// The recorder that the registry was made with. Its actions and the workers share the record
-    /// of which object requested which pass.
+    /// The recorder of the registry. Its actions and the workers share the record of which object
+    /// requested which pass.
     pub recorder: Recorder,
     pub profile: Profile,
     pub failover: FailoverOptions,
@@ -218,16 +219,16 @@ pub struct WorkerOptions {
     pub rescue: RescueOptions,
     /// The limits for finishing RescheduleTasks that their requests could not finish.
     pub marking: MarkingLimits,
-    /// What tells other programs of clusters and placements, if it is wanted, and the host cluster
-    /// that it is copied into.
+    /// The inventory that publishes clusters and placements, if enabled, and the host cluster that
+    /// it is copied into.
     pub inventory: Option<(Inventory, Option<Host>)>,
     /// The destinations of events besides the store.
     pub sinks: Vec<Arc<dyn Sink>>,
-    /// Asks the gates of rollouts.
+    /// The client that queries the gates of rollouts.
     pub gates: Arc<dyn GateClient>,
 }
 
-/// The background workers that are to run, not yet running.
+/// Returns the enabled background workers, not yet running.
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
     let WorkerOptions { recorder, profile, failover, controllers, rescue, marking, sinks: further, gates, .. } =
         options;
@@ -242,7 +243,7 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
         let copied = host.map(|host| HostInventory::new(client("inventory"), host));
         workers.extend(copied.map(|copied| Box::new(copied) as Box<dyn Work>));
     }
-    // No flag turns it off, because it finishes tasks that were accepted.
+    // No flag turns this worker off, because it finishes tasks that were accepted.
     workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));
     workers.push(Box::new(FleetMetrics::new(client("census"), Arc::clone(clock), profile.clone(), rules)));
     let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);

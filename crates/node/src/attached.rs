@@ -1,5 +1,5 @@
-//! What a server that is attached to a Karmada does differently (`attach`): which kinds it serves,
-//! which workers run and when, and what it cannot be combined with.
+//! Differences of a server that is attached to a Karmada (`attach`): the kinds it serves, the
+//! workers that run, and the flags it cannot be combined with.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use ballast_store as store;
 use ballast_watch::{Cache, Writer};
 use ballast_worker::events::Sink;
 
-/// The API server that this one is attached to, and what it may do there.
+/// The API server that this server is attached to, and the access to it.
 pub struct Attachment {
     pub upstream: Upstream,
     pub access: Access,
@@ -31,7 +31,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// The attachment that the flags name.
+    /// Connects to the API server that the flags name. `None` without `--attach`.
     pub async fn from_flags(args: &ServeArgs) -> anyhow::Result<Option<Attachment>> {
         let Some(file) = &args.attach.attach else { return Ok(None) };
         let named = KubeconfigArgs { kubeconfig: Some(file.clone()), ..KubeconfigArgs::default() };
@@ -40,7 +40,7 @@ impl Attachment {
         Ok(Some(Attachment { upstream, access: Access::ReadWrite, scope: ReflectorScope::default() }))
     }
 
-    /// Refuses flags that cannot be combined.
+    /// Checks that the other flags can be combined with `--attach`.
     pub fn check(&self, args: &ServeArgs) -> Result<(), UsageError> {
         if store::is_server(&args.database_url) {
             let what = "--attach: each server keeps a mirror of its own, so use a database of its own: `memory:` or \
@@ -50,12 +50,12 @@ impl Attachment {
         Ok(())
     }
 
-    /// Asks the API server that this one is attached to.
+    /// Returns a client of the API server that this server is attached to.
     pub fn client(&self) -> Client {
         self.upstream.client.clone()
     }
 
-    /// The reflector, which begins at once, and its task.
+    /// Starts the reflector.
     pub fn start(self, kinds: &Kinds, cache: &Cache, writer: &Writer) -> RunningReflector {
         let Attachment { upstream, access, scope } = self;
         tracing::info!(home = upstream.url, ?access, "attached");
@@ -74,16 +74,18 @@ pub struct RunningReflector {
 }
 
 impl RunningReflector {
-    /// The sink of events for the upstream.
+    /// Returns the sink that posts events upstream, if it is enabled.
     pub fn events(&self, args: &AttachArgs) -> Option<Arc<dyn Sink>> {
         let is_wanted = args.attach_events && self.access == Access::ReadWrite;
         is_wanted.then(|| Arc::new(UpstreamEvents::new(Arc::clone(&self.attached))) as Arc<dyn Sink>)
     }
 }
 
-/// Turns the registry into that of an attached server, which writes attached kinds upstream. A
-/// server that only reads refuses rebalances, because no worker would carry them out. Without a
-/// reflector the registry stays.
+/// Turns the registry into the registry of an attached server, which writes attached kinds
+/// upstream.
+///
+/// A read-only server rejects rebalances, because no worker would carry them out. Without a
+/// reflector the registry is unchanged.
 pub fn attach(
     registry: Registry,
     reflector: Option<RunningReflector>,
@@ -102,7 +104,7 @@ pub fn attach(
     (registry, Some(progress), Some(task))
 }
 
-/// Refuses rebalances, except dry runs, which move nothing.
+/// Rejects rebalances except dry runs, which move nothing.
 struct RefuseRebalances;
 
 #[async_trait]
@@ -122,7 +124,7 @@ impl Validator for RefuseRebalances {
     }
 }
 
-/// The kinds of an attached server: those that are stored upstream, and Ballast's own. Other kinds
+/// Returns the kinds of an attached server: those stored upstream, and Ballast's own. Other kinds
 /// of Karmada's groups are not served, because this server does not have their objects.
 pub fn kinds(kinds: &Kinds) -> Kinds {
     let is_served = |row: &&Arc<ResourceKind>| {
@@ -132,14 +134,17 @@ pub fn kinds(kinds: &Kinds) -> Kinds {
     Kinds::new(kinds.rows().iter().filter(is_served).map(|row| (**row).clone()).collect())
 }
 
-/// The profile of an attached server. Karmada's webhooks enforce the quotas. A binding that no
-/// policy manages any more must stay as it is: when a policy is deleted, Karmada's detector removes
-/// the labels and leaves the placement.
+/// Returns the profile of an attached server.
+///
+/// Karmada's webhooks enforce the quotas. A binding that no policy manages any more keeps its
+/// placement: when a policy is deleted, Karmada's detector removes the labels and leaves the
+/// placement.
 pub fn profile(profile: Profile) -> Profile {
     Profile { federated_quotas: false, unmanaged: false, ..profile }
 }
 
-/// Not ready before everything was listed once. Until then, objects may be missing.
+/// Returns a readiness check that fails until everything was listed once. Until then, objects may
+/// be missing.
 pub fn check(progress: Progress) -> Check {
     Check::new("karmada", Counts::Ready, move || {
         if progress.is_synced() {

@@ -1,9 +1,9 @@
 //! Development certificates: a CA, the server's certificate, an administrator's, and a kubeconfig.
 //!
 //! *Invariant:* existing certificates and keys are never overwritten. A pair of certificate and key
-//! is created if both are missing. A pair that is incomplete, unreadable, expired or not signed by
-//! the CA is an error that names the files and says what to do. A pair that was deleted is
-//! created again from the same CA.
+//! is created if both are missing. An incomplete, unreadable or expired pair, or one that the CA
+//! did not sign, is an error that names the files and the remedy. A deleted pair is created again
+//! from the same CA.
 //!
 //! Deliberately absent: rotation, and certificates from elsewhere (`--tls-cert-file`,
 //! `--client-ca-file`).
@@ -27,7 +27,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use ballast_base::file_mode;
 use ballast_k8s::{Time, User};
 
-/// Names that every serving certificate holds.
+/// Names that every serving certificate contains.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 const ADMIN_NAME: &str = "ballast-admin";
 const CA_VALID: Validity = Validity::Years(10);
@@ -49,7 +49,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The paths below `dir`. The files need not exist.
+    /// Returns the paths below `dir`. The files need not exist.
     pub fn in_dir(dir: &Path) -> Files {
         Files {
             ca_cert: dir.join("ca.crt"),
@@ -64,7 +64,7 @@ impl Files {
 }
 
 /// Creates the missing files below `dir` and checks the existing ones. `names` are further DNS
-/// names and addresses that the serving certificate must hold.
+/// names and addresses that the serving certificate must contain.
 pub fn ensure(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files> {
     let names: Vec<String> = LOCAL_NAMES.iter().map(|name| (*name).to_owned()).chain(names.iter().cloned()).collect();
     let files = ensure_files(dir, &names, now)?;
@@ -79,8 +79,8 @@ pub fn ensure(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files> 
     Ok(files)
 }
 
-/// Like `ensure`, for a server that listens on `address`. A certificate that is made holds the
-/// address. An existing one need not: the address of a pod changes with every start.
+/// Like `ensure`, for a server that listens on `address`. A new certificate contains the address.
+/// An existing one need not, because the address of a pod changes with every start.
 pub fn ensure_for(dir: &Path, address: IpAddr, now: Time) -> anyhow::Result<Files> {
     if !dir.join("server.crt").exists() && !address.is_unspecified() {
         return ensure(dir, &[address.to_string()], now);
@@ -88,9 +88,9 @@ pub fn ensure_for(dir: &Path, address: IpAddr, now: Time) -> anyhow::Result<File
     ensure(dir, &[], now)
 }
 
-/// The address by which a client on this machine reaches a server that listens on `address`. The
-/// unspecified addresses (`0.0.0.0`, `::`) stand for every address of the machine, and no
-/// certificate holds them.
+/// Returns the address at which a client on this machine reaches a server that listens on
+/// `address`. The unspecified addresses (`0.0.0.0`, `::`) stand for every address of the machine,
+/// and no certificate contains them.
 pub fn reachable(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
@@ -112,9 +112,11 @@ fn ensure_files(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files
 }
 
 /// Writes the administrator's kubeconfig for a server at `url`, unless the existing one was not
-/// written by Ballast. Certificates and key are embedded, so that the one file can be copied
-/// elsewhere. If the serving certificate does not hold the host of `url`, the kubeconfig names
-/// `localhost` as the name to verify.
+/// written by Ballast.
+///
+/// Certificates and key are embedded, so that the file can be copied elsewhere. If the serving
+/// certificate does not contain the host of `url`, the kubeconfig sets `tls-server-name:
+/// localhost`.
 pub fn write_kubeconfig(files: &Files, url: &str) -> anyhow::Result<()> {
     let uri: http::Uri = url.parse().with_context(|| format!("{url:?} is not a URL such as https://127.0.0.1:7443"))?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
@@ -150,8 +152,8 @@ users:
     }
 }
 
-/// The CA. Its key may be missing, if it is kept in a safe place. Certificates can then
-/// still be checked, but not created.
+/// The CA. Its key may be missing because it is stored elsewhere; certificates can then be checked
+/// but not created.
 struct Ca {
     cert: CertificateDer<'static>,
     cert_path: PathBuf,
@@ -237,7 +239,7 @@ fn ensure_leaf(
         })
 }
 
-/// Whether the serving certificate is for this DNS name or address.
+/// Returns whether the serving certificate is valid for this DNS name or address.
 fn holds(files: &Files, name: &str) -> anyhow::Result<bool> {
     let cert = read_cert(&files.server_cert)?;
     let leaf = EndEntityCert::try_from(&cert)?;
@@ -249,10 +251,10 @@ fn bad_name(name: &str) -> String {
     format!("{name:?} is neither a DNS name nor an IP address")
 }
 
-/// The parameters of a CA that is valid from `now` on.
+/// Returns the parameters of a CA that is valid from `now` on.
 pub fn ca_params(now: Time, validity: Validity) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(vec![])?;
-    // The time keeps this CA apart from an earlier one, which a client may still trust.
+    // The time distinguishes this CA from an earlier one that a client may still trust.
     params.distinguished_name = name(&[(DnType::CommonName, &format!("ballast-ca@{}", now.seconds()))]);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -260,7 +262,7 @@ pub fn ca_params(now: Time, validity: Validity) -> anyhow::Result<CertificatePar
     Ok(params)
 }
 
-/// The parameters of a serving certificate for these DNS names and IP addresses.
+/// Returns the parameters of a serving certificate for these DNS names and IP addresses.
 pub fn server_params(names: &[String]) -> anyhow::Result<CertificateParams> {
     for name in names {
         let known = name.parse::<IpAddr>().is_ok() || ServerName::try_from(name.as_str()).is_ok();
@@ -294,14 +296,14 @@ fn name(parts: &[(DnType, &str)]) -> DistinguishedName {
     name
 }
 
-/// How long a certificate is valid.
+/// Validity period of a certificate.
 #[derive(Clone, Copy, Debug)]
 pub enum Validity {
     Years(i16),
     Days(u16),
 }
 
-/// Sets the validity in whole days. It begins the day before, because clocks differ.
+/// Sets the validity in whole days. It begins the day before, to allow for clock skew.
 pub fn set_validity(params: &mut CertificateParams, now: Time, validity: Validity) -> anyhow::Result<()> {
     let day = |date: jiff::civil::Date| {
         rcgen::date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
@@ -310,7 +312,7 @@ pub fn set_validity(params: &mut CertificateParams, now: Time, validity: Validit
     params.not_before = day(from);
     params.not_after = day(from.checked_add(match validity {
         Validity::Years(years) => jiff::Span::new().years(years),
-        // One more for the day before.
+        // One additional day for the day before.
         Validity::Days(days) => jiff::Span::new().days(i64::from(days) + 1),
     })?);
     Ok(())
@@ -378,7 +380,7 @@ fn write_pair(cert_path: &Path, cert: &str, key_path: &Path, key: &KeyPair) -> a
     write(cert_path, cert, Secrecy::Public, Existing::Refuse)
 }
 
-/// Writes a file atomically: first to a file beside it, which is then renamed.
+/// Writes a file atomically, by renaming a temporary file in the same folder.
 fn write(path: &Path, text: &str, secrecy: Secrecy, existing: Existing) -> anyhow::Result<()> {
     let place = |error| anyhow::Error::new(error).context(format!("failed to write {}", path.display()));
     let mut fresh = path.as_os_str().to_owned();

@@ -1,6 +1,6 @@
-//! The configuration of `serve`, with every default. A flag wins over the environment, and the
-//! environment over the default. Nothing else reads the environment. A flag that other extension
-//! API servers have too has the same name here.
+//! The configuration of `serve`, with every default. A flag overrides the environment, and the
+//! environment overrides the default. Nothing else reads the environment. Flags that other
+//! extension API servers also have use the same name here.
 
 mod attach;
 mod audit;
@@ -62,7 +62,7 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_BIND_ADDRESS", default_value = "127.0.0.1")]
     pub bind_address: IpAddr,
 
-    /// Port to serve HTTPS on; 0 picks a free one, which the ready line names
+    /// Port to serve HTTPS on; 0 picks a free one, which the ready line reports
     #[arg(long, env = "BALLAST_SECURE_PORT", default_value_t = 7443, allow_negative_numbers = true)]
     pub secure_port: u16,
 
@@ -124,32 +124,32 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub audit: AuditArgs,
 
-    /// Origins of other sites whose pages may send requests and read answers, as regular
+    /// Origins of other sites whose pages may send requests and read responses, as regular
     /// expressions from `^` or `//` to `$` or `:`. Default: none
     #[arg(long, env = "BALLAST_CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
     pub cors_allowed_origins: Vec<String>,
 
-    /// Text over every screen of the page, such as PRODUCTION, so that two servers are not confused
+    /// Text over every screen of the page, such as PRODUCTION, to distinguish servers
     #[arg(long, env = "BALLAST_UI_BANNER", value_parser = banner)]
     pub ui_banner: Option<String>,
 
-    /// Most read requests at the same time. Users share them, and more wait for their turn, and are
-    /// then answered with 429. Watches do not count
+    /// Maximum number of concurrent read requests. Users share the limit fairly; further requests
+    /// are queued and then rejected with 429. Watches do not count
     #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_requests_inflight: u32,
 
-    /// Most write requests at the same time. Users share them, and more wait for their turn, and
-    /// are then answered with 429
+    /// Maximum number of concurrent write requests. Users share the limit fairly; further requests
+    /// are queued and then rejected with 429
     #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mutating_requests_inflight: u32,
 
-    /// The most bytes that the objects of one namespace may have, such as 256Mi. A write of a
-    /// client beyond it is answered with 403. Default: no bound
+    /// Maximum bytes of the objects of one namespace, such as 256Mi. A write of a client that
+    /// exceeds it is rejected with 403. Default: no limit
     #[arg(long, env = "BALLAST_MAX_NAMESPACE_BYTES", value_parser = history::namespace_bytes)]
     pub max_namespace_bytes: Option<ByteCount>,
 
-    /// The chance that a request over HTTP/2 moves its client to a new connection, so that clients
-    /// spread over replicas: from 0 to 0.02
+    /// Probability that a request over HTTP/2 moves its client to a new connection, to spread
+    /// clients over replicas: from 0 to 0.02
     #[arg(long, env = "BALLAST_GOAWAY_CHANCE", default_value = "0")]
     pub goaway_chance: GoawayChance,
 
@@ -158,37 +158,38 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_SHUTDOWN_DELAY_DURATION", default_value = "0s")]
     pub shutdown_delay_duration: GoDuration,
 
-    /// `default`: a Fresh pass ignores the present placement. `karmada`: decides as Karmada's
-    /// scheduler does
+    /// Profile of decisions. `default`: a Fresh pass ignores the current placement. `karmada`:
+    /// decides like Karmada's scheduler
     #[arg(long, env = "BALLAST_SCHEDULING_PROFILE", value_enum, default_value_t)]
     pub scheduling_profile: SchedulingProfile,
 
     /// How long the request of a RescheduleTask may mark bindings, at most 50s. The rest is marked
-    /// after the answer, which says so
+    /// after the response, and the response reports this
     #[arg(long, env = "BALLAST_RESCHEDULE_TASK_MARKING_DURATION", default_value = "30s")]
     pub reschedule_task_marking_duration: GoDuration,
 
-    /// What a LocalPlacementReview tells of clusters. `full`: names and free room of all of them.
-    /// `own`: of those that bindings of its namespace are or may be on
+    /// Details about clusters in a LocalPlacementReview. `full`: names and free capacity of all
+    /// clusters. `own`: only of clusters that bindings of its namespace are placed on or may be
+    /// placed on
     #[arg(long, env = "BALLAST_LOCAL_REVIEW_DETAILS", value_enum, default_value_t)]
     pub local_review_details: LocalReviewDetails,
 
-    /// Kinds of rebalances that move nothing before another user than their creator has approved
-    /// them: `clusterrebalances` (also those of schedules), `rebalances`
+    /// Kinds of rebalances that require approval by another user than their creator before anything
+    /// moves: `clusterrebalances` (also those of schedules), `rebalances`
     #[arg(long, env = "BALLAST_REQUIRE_APPROVAL", value_name = "KINDS", value_delimiter = ',', value_enum)]
     pub require_approval: Vec<ApprovedKind>,
 
-    /// Name of this scheduler. Bindings that name another one are left alone
+    /// Name of this scheduler. Bindings that name another scheduler are ignored
     #[arg(long, env = "BALLAST_SCHEDULER_NAME", default_value = "default-scheduler")]
     pub scheduler_name: String,
 
-    /// Make each selected cluster that gets no replicas a target, too, so that a workload of no
-    /// replicas goes to all of them
+    /// Make each selected cluster that gets no replicas a target, too, so that a workload without
+    /// replicas is propagated to all of them
     #[arg(long, value_name = "BOOL", env = "BALLAST_ENABLE_EMPTY_WORKLOAD_PROPAGATION", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub enable_empty_workload_propagation: bool,
 
-    /// How long the room of a placement stays reserved where its cluster reports no number of
-    /// replicas (SchedulingOvercommitProtection)
+    /// How long the capacity for a placement stays reserved if its cluster does not report the
+    /// number of replicas (SchedulingOvercommitProtection)
     #[arg(long, env = "BALLAST_RESERVATION_TTL", default_value = "5m")]
     pub reservation_ttl: GoDuration,
 
@@ -216,13 +217,13 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
 
-    /// How much is logged: 0 is little, 2 adds passes and requests, 6 adds the libraries
+    /// Log verbosity: 0 logs little, 2 adds passes and requests, 6 adds the libraries
     #[arg(short = 'v', long = "v", env = "BALLAST_V", default_value_t = 0, allow_negative_numbers = true)]
     #[serde(rename = "v")]
     pub verbosity: u8,
 
-    /// Flags from a file, in the form that --print-config prints. The command line and the
-    /// environment win over it
+    /// File with flags, in the form that --print-config prints. The command line and the
+    /// environment override it
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub config: Option<PathBuf>,
@@ -246,7 +247,7 @@ pub enum SchedulingProfile {
 }
 
 impl SchedulingProfile {
-    /// The profile with its own defaults.
+    /// Returns the profile with its own defaults.
     pub fn rules(self) -> Profile {
         match self {
             SchedulingProfile::Default => Profile::ours(),
@@ -307,12 +308,12 @@ impl From<LogFormat> for telemetry::LogFormat {
     }
 }
 
-/// A duration as Go and Kubernetes write it: `10s`, `1m30s`, `500ms`.
+/// A duration in the format of Go and Kubernetes: `10s`, `1m30s`, `500ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoDuration(pub Duration);
 
 impl GoDuration {
-    /// About the most that Go's `time.Duration` holds. Adding it to the present time does not
+    /// Approximately the maximum of Go's `time.Duration`. Adding it to the current time does not
     /// overflow.
     const MAX: Duration = Duration::from_secs(290 * 365 * 24 * 60 * 60);
 }
@@ -339,15 +340,15 @@ impl Serialize for GoDuration {
 }
 
 impl ServeArgs {
-    /// It leaves ten seconds of a request's minute (LI1) for the last transaction and the answer.
+    /// Leaves ten seconds of a request's minute (LI1) for the last transaction and the response.
     const MARKING_MAX: Duration = Duration::from_secs(50);
 
-    /// The address and port to listen on.
+    /// Returns the address and port to listen on.
     pub fn listen_address(&self) -> SocketAddr {
         SocketAddr::new(self.bind_address, self.secure_port)
     }
 
-    /// All flags with their values, as `--print-config` shows them.
+    /// Returns all flags with their values, as `--print-config` prints them.
     pub fn flags(&self) -> BTreeMap<String, String> {
         let text = |value: Value| match value {
             Value::Null => String::new(),
@@ -359,7 +360,7 @@ impl ServeArgs {
         all.into_iter().map(|(name, value)| (name, text(value))).collect()
     }
 
-    /// Refuses flags of parts that this binary is built without.
+    /// Rejects flags of features that this binary is built without.
     fn refuse_missing_features(&self) -> Result<(), UsageError> {
         for (is_given, feature, flag) in [
             (self.ui_banner.is_some(), features::PAGE, "--ui-banner"),
@@ -373,7 +374,7 @@ impl ServeArgs {
         Ok(())
     }
 
-    /// Resolves flags that depend on each other. It is an error if they contradict each other.
+    /// Resolves flags that depend on each other. Returns an error if they contradict each other.
     pub fn settled(mut self) -> Result<ServeArgs, UsageError> {
         self.refuse_missing_features()?;
         if self.attach.attach.is_some() && self.controllers.beneath_karmada {
@@ -400,7 +401,7 @@ impl ServeArgs {
 }
 
 impl Default for ServeArgs {
-    /// The configuration of `ballast serve` without flags in an empty environment.
+    /// Returns the configuration of `ballast serve` without flags in an empty environment.
     fn default() -> ServeArgs {
         #[derive(clap::Parser)]
         struct Only {
@@ -411,10 +412,10 @@ impl Default for ServeArgs {
     }
 }
 
-/// The letters of a banner: it stands in one line over the page.
+/// Maximum length of a banner in characters. It is shown on one line at the top of the page.
 const BANNER_MAX: usize = 80;
 
-/// Reads the text of `--ui-banner`.
+/// Parses the text of `--ui-banner`.
 pub fn banner(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("give a text, such as PRODUCTION".to_owned()),
@@ -428,12 +429,12 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The chance that a request moves its client to a new connection (CU5).
+/// Probability that a request moves its client to a new connection (CU5).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GoawayChance(f64);
 
 impl GoawayChance {
-    /// kube-apiserver's bound. Above it, clients would do little but open connections.
+    /// kube-apiserver's bound. Above it, clients would mainly open connections.
     const MAX: f64 = 0.02;
 
     pub fn per_million(self) -> u32 {

@@ -1,20 +1,22 @@
-//! File descriptors: how many this process may have, and how many of them are for connections of
-//! clients and for connections to other servers.
+//! File descriptors: the limit of this process, and its division between connections of clients and
+//! connections to other servers.
 //!
-//! Clients may open connections up to a bound (`server::connections`), and so may this server
-//! (`base::outgoing`). If the descriptors ended before both bounds are reached, the database and
-//! the log would have none either.
+//! Connections of clients (`server::connections`) and of this server (`base::outgoing`) are
+//! bounded. If the descriptors ran out before both bounds are reached, the database and the log
+//! would have none either.
 
 use ballast_base::outgoing;
 use ballast_server::ConnectionLimits;
 
-/// The descriptors that are kept for the database, certificates, the host cluster, other replicas,
-/// and connections that are ending.
+/// Descriptors reserved for the database, certificates, the host cluster, other replicas, and
+/// connections that are ending.
 const KEPT: u64 = 64;
 
-/// Sets the limit of outgoing connections, and returns that of clients, within the descriptors of
-/// this process. As in Go, the limit is raised to the one that the process may have. Call this
-/// before the first connection.
+/// Sets the limit of outgoing connections and returns the limits of client connections, within the
+/// descriptors of this process.
+///
+/// As in Go, the soft limit is raised to the hard limit. Must be called before the first
+/// connection.
 pub fn connection_limits() -> ConnectionLimits {
     let (limits, descriptors) = (ConnectionLimits::default(), raised());
     let outgoing_max = outgoing_within(descriptors);
@@ -26,27 +28,27 @@ pub fn connection_limits() -> ConnectionLimits {
     ConnectionLimits { connections_max, ..limits }
 }
 
-/// The most connections to other servers: a quarter of few descriptors.
+/// Returns the maximum number of connections to other servers: a quarter of few descriptors.
 fn outgoing_within(descriptors: Option<u64>) -> usize {
     let quarter = descriptors.map_or(u64::MAX, |all| all / 4);
     outgoing::CONNECTIONS_MAX.min(usize::try_from(quarter).unwrap_or(usize::MAX))
 }
 
-/// The most connections of clients: at most `connections_max`, half of few descriptors, and all but
-/// `KEPT` and those for other servers of many.
+/// Returns the maximum number of client connections: at most `connections_max`, at least half of
+/// the descriptors, and otherwise all except `KEPT` and those for other servers.
 fn within(connections_max: usize, descriptors: Option<u64>) -> usize {
     let kept = KEPT + outgoing_within(descriptors) as u64;
     let for_clients = descriptors.map_or(u64::MAX, |all| all.saturating_sub(kept).max(all / 2).max(1));
     connections_max.min(usize::try_from(for_clients).unwrap_or(usize::MAX))
 }
 
-/// How many descriptors the process may have now. `None`: any number, as on Windows.
+/// Returns the number of descriptors that the process may open. `None`: unlimited, as on Windows.
 #[cfg(not(unix))]
 fn raised() -> Option<u64> {
     None
 }
 
-/// How many descriptors the process may have now. `None`: any number.
+/// Raises the limit of descriptors and returns it. `None`: unlimited.
 #[cfg(unix)]
 fn raised() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -2,15 +2,16 @@
 //! its clock decides when the lease ends.
 //!
 //! With `--leader-elect` a Lease of the host cluster decides instead, and its number of transitions
-//! is the term. The database then knows who leads, and elects no leader by itself
-//! (`Store::lead_in`). All replicas must have the flag: one without it would take what it believes
-//! to be free. Even then two never both commit, because the term decides that.
+//! is the term. The database then records the leader and does not elect one itself
+//! (`Store::lead_in`). All replicas must have the flag: a replica without it would take the lead
+//! that appears to be free. Even then two leaders never both commit, because commits check the
+//! term.
 //!
 //! *Invariants:*
-//! - This process believes that it leads for at most what was left of the lease when it *sent* its
-//!   last renewal. The database counts from a later moment.
-//! - Belief decides when workers stop and where requests go, and nothing else. What keeps a
-//!   process that was paused from writing is the term, which the store checks in each commit.
+//! - This process believes that it leads for at most the remaining time of the lease at the moment
+//!   when it *sent* its last renewal. The database counts from a later moment.
+//! - This belief only decides when workers stop and where requests are forwarded. A process that
+//!   was paused is prevented from writing by the term, which the store checks in each commit.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -27,55 +28,55 @@ use ballast_server::KnownLeader;
 use ballast_store::{self as store, Candidate, Store, Term};
 use ballast_watch::RoleHandle;
 
-/// The leader renews its lease this many times before it would end.
+/// Number of renewals within the duration of the lease.
 const RENEWALS: u32 = 4;
-/// The longest pause between two tries to take the lease. It bounds how long a lease that was given
-/// back stays free.
+/// Longest pause between two attempts to take the lease. It bounds how long a released lease stays
+/// free.
 const TRY_EVERY: Duration = Duration::from_millis(250);
-/// The pause after a try that failed.
+/// Pause after a failed attempt.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// How long the commit that is under way may take when this process stops leading.
+/// Timeout for the commit in progress when this process stops leading.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
-/// How long giving the lease back may take. Others wait for its end otherwise.
+/// Timeout for releasing the lease. After it, other replicas wait until the lease expires.
 const RESIGN_MAX: Duration = Duration::from_millis(500);
 
 /// A change of the leadership.
 #[derive(Debug)]
 pub enum LeadershipEvent {
-    /// This process leads from a view that has caught up, so its workers can start.
+    /// This process leads and its view has caught up, so its workers can start.
     Leads(Term),
-    /// It does not lead any more: its workers must stop.
+    /// This process has stopped leading: its workers must stop.
     Lost,
-    /// It cannot go on.
+    /// The election failed, and the process must end.
     Ended(anyhow::Error),
 }
 
-/// Elects this process, or learns which other process leads.
+/// The election as seen by this process: it leads, or follows a known leader.
 pub struct Election {
     store: Arc<dyn Store>,
     candidate: Candidate,
     lease: Duration,
     role: RoleHandle,
     lead: watch::Sender<KnownLeader>,
-    /// The last leader that was logged.
+    /// The term of the last leader that was logged.
     known: Option<Term>,
-    /// The Lease of the host cluster, if that decides.
+    /// The Lease of the host cluster, if it decides the election.
     decides: Option<Box<host::HostLease>>,
     left: CancellationToken,
 }
 
-/// How the lead is asked for.
+/// The kind of a request for the lead.
 #[derive(Clone, Copy)]
 enum Bid {
-    /// It is taken if it is free.
+    /// Takes the lease if it is free.
     Free,
-    /// It is taken in a term that was given out elsewhere.
+    /// Takes the lease in a term that the host cluster assigned.
     Given(Term),
-    /// Nothing is taken.
+    /// Only reads the state.
     Nothing,
 }
 
-/// What is held while this process leads.
+/// The lease while this process holds it.
 struct HeldLease {
     term: Term,
     until: Instant,
@@ -89,7 +90,8 @@ impl Election {
         Election { store, candidate, lease, role, lead, known: None, decides: None, left }
     }
 
-    /// Lets a Lease of the host cluster decide. Its times take the place of the lease's.
+    /// Makes a Lease of the host cluster decide. Its durations replace those of the database's
+    /// lease.
     pub fn decided_by(self, lease: host::HostLease) -> Election {
         Election { lease: lease.duration(), decides: Some(Box::new(lease)), ..self }
     }
@@ -98,13 +100,14 @@ impl Election {
         self.lead.subscribe()
     }
 
-    /// Ends when this process holds nothing any more and will not stand again.
+    /// Returns a token that is cancelled once this process has released the lease and will not
+    /// stand again.
     pub fn left(&self) -> CancellationToken {
         self.left.clone()
     }
 
-    /// Stands in the election until `stop`, and gives the lease back then. From then on it only
-    /// learns who leads, for the requests that are still passed on, until it is aborted.
+    /// Takes part in the election until `stop`, then releases the lease. Afterwards it only follows
+    /// the leader, for the requests that are still forwarded, until it is aborted.
     pub async fn run(mut self, events: mpsc::Sender<LeadershipEvent>, stop: CancellationToken) -> Infallible {
         self.take_part(events, stop).await;
         self.left.cancel();
@@ -130,7 +133,7 @@ impl Election {
             let held = tokio::select! {
                 held = standing => held,
                 () = stop.cancelled() => {
-                    // It may have been taken in this moment.
+                    // The Lease may have been acquired at this moment.
                     give_back(&mut decides).await;
                     return;
                 }
@@ -139,9 +142,10 @@ impl Election {
             let fault = self.serve(held, &mut decides, &events, &stop).await;
             self.lead.send_replace(KnownLeader::Unknown);
             metrics::leader(false);
-            // A commit that hangs is not waited for: the store refuses it once the term is over.
+            // A commit that hangs is not awaited: the store rejects it once the term is over.
             let left = tokio::time::timeout(LEAVE_MAX, self.role.follow()).await.unwrap_or(Ok(()));
-            // Also of a term that seems lost: with a new one nothing of it can arrive late.
+            // Resign also from a term that seems lost: in a new term, late commits of the old one
+            // are rejected.
             self.resign(term).await;
             give_back(&mut decides).await;
             if stop.is_cancelled() {
@@ -182,7 +186,7 @@ impl Election {
         }
     }
 
-    /// Waits until this process holds the Lease of the host cluster, and leads in its term.
+    /// Waits until this process holds the Lease of the host cluster and leads in its term.
     async fn stand_for(&mut self, lease: &mut host::HostLease) -> HeldLease {
         loop {
             match self.take_for(lease).await {
@@ -190,7 +194,7 @@ impl Election {
                 Ok(None) => {}
                 Err(error) => tracing::debug!(error = telemetry::with_causes(&error), "failed to ask who leads"),
             }
-            // Others hear soon who leads; the Lease is asked for in its own time.
+            // The known leader is updated often; the Lease is requested at its own retry period.
             let next = Instant::now() + lease.retry_period();
             while Instant::now() < next {
                 tokio::time::sleep(TRY_EVERY.min(lease.retry_period())).await;
@@ -201,7 +205,7 @@ impl Election {
         }
     }
 
-    /// Tries once. A process that cannot reach the database does not take the Lease either.
+    /// Tries to take the Lease once. A process that cannot reach the database does not take it.
     async fn take_for(&mut self, lease: &mut host::HostLease) -> Result<Option<HeldLease>, store::Error> {
         let leader = self.ask(Bid::Nothing).await?;
         self.learn_of(&leader);
@@ -215,13 +219,13 @@ impl Election {
                 self.learn(term, None);
                 Ok(Some(HeldLease { term, until }))
             }
-            // A later term was there meanwhile. The next try begins above it.
+            // There is a later term by now. The next attempt starts above it.
             _ => Ok(None),
         }
     }
 
-    /// Leads until the lease is lost or the store refuses a commit, or until `stop`. An error ends
-    /// the process.
+    /// Leads until the lease is lost, the store rejects a commit, or `stop`. An error ends the
+    /// process.
     async fn serve(
         &mut self,
         held: HeldLease,
@@ -234,7 +238,7 @@ impl Election {
         let (lead, until) = (self.lead.clone(), Mutex::new(held.until));
         let renewed = |renewed| {
             *until.lock().expect("no panic while it is held") = renewed;
-            // Only once `RoleHandle::lead` has returned: `Here` means that writes are accepted.
+            // Only once `RoleHandle::lead` has returned: `Local` means that writes are accepted.
             lead.send_if_modified(|lead| match lead {
                 KnownLeader::Local { until } => std::mem::replace(until, renewed) != renewed,
                 KnownLeader::Remote { .. } | KnownLeader::Unknown => false,
@@ -271,7 +275,7 @@ impl Election {
             biased;
             () = stop.cancelled() => None,
             () = &mut renewing => None,
-            // Another replica leads, or the database has lost changes. The log tells which.
+            // Another replica leads, or the database has lost changes. The log reports which.
             lost = self.role.lost() => lost.err().map(anyhow::Error::from),
         }
     }
@@ -280,13 +284,13 @@ impl Election {
         ask(&*self.store, &self.candidate, self.lease, bid).await
     }
 
-    /// Notes what the database says of another leader.
+    /// Records the leader in this state of the database, if it is another replica.
     fn learn_of(&mut self, leader: &store::ElectionState) {
         let is_there = !leader.holder.is_empty() && !leader.remaining.is_zero();
         self.learn(leader.term, Some(&*leader.address).filter(|_| is_there));
     }
 
-    /// Notes the address of another replica that leads, if there is one. A new leader is logged.
+    /// Records the address of another replica that leads, if there is one. A new leader is logged.
     fn learn(&mut self, term: Term, address: Option<&str>) {
         metrics::leader_term(term.0);
         let lead = match address {
@@ -332,7 +336,8 @@ async fn keep(store: &dyn Store, candidate: &Candidate, lease: Duration, held: H
         };
         tokio::select! {
             biased;
-            // First: after a pause of the process the lease is over, whatever an answer says.
+            // Checked first: after a pause of the process the lease is over, regardless of any
+            // response.
             () = tokio::time::sleep_until(until) => return,
             (sent, leader) = renew => {
                 if !leader.is_held_by(candidate) || leader.term != term {
@@ -345,8 +350,8 @@ async fn keep(store: &dyn Store, candidate: &Candidate, lease: Duration, held: H
     }
 }
 
-/// Renews the Lease of the host cluster until it is lost. The database is told that the lead goes
-/// on, so that followers know where it is; where that fails, commits say so.
+/// Renews the Lease of the host cluster until it is lost. The lead is also renewed in the database,
+/// so that followers know the leader; if that fails, commits report it.
 async fn keep_for(
     lease: &mut host::HostLease,
     store: &dyn Store,
@@ -382,7 +387,7 @@ async fn keep_for(
     }
 }
 
-/// Lets another replica have the Lease at once. Nothing is done where none is held.
+/// Releases the Lease, so that another replica can take it at once. Does nothing if none is held.
 async fn give_back(decides: &mut Option<Box<host::HostLease>>) {
     if let Some(lease) = decides {
         lease.release().await;
@@ -390,8 +395,8 @@ async fn give_back(decides: &mut Option<Box<host::HostLease>>) {
     }
 }
 
-/// Takes or renews the lease, or learns which process has it. An answer that comes too late counts
-/// as none.
+/// Takes or renews the lease, or reads which process holds it. A response after the deadline counts
+/// as an error.
 async fn ask(
     store: &dyn Store,
     candidate: &Candidate,

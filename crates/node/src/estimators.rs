@@ -1,4 +1,4 @@
-//! The estimators in member clusters, as the flags name them (RM14).
+//! Installs the estimators in member clusters that the flags configure (RM14).
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use ballast_host::{ExternalNames, Host};
 use ballast_scheduler::asking;
 use ballast_watch::Cache;
 
-/// Lets all who decide with this cache ask the estimators that the flags name, if they name any.
-/// Services are looked for where the objects of Karmada are, or in the host cluster.
+/// Installs the configured estimators, if there are any, for all users of this cache. Services are
+/// looked up in the attached Karmada, or else in the host cluster.
 pub fn install(
     args: &EstimatorArgs,
     attachment: Option<&Attachment>,

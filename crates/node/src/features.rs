@@ -1,35 +1,37 @@
-//! The parts that a binary can be built without, as Cargo's features. What needs a missing part is
-//! refused as wrong usage, and the refusal names the feature.
+//! Optional parts of a binary, as Cargo features. Flags and commands that need a missing part are
+//! rejected as usage errors that name the feature.
 
 use super::UsageError;
 
-/// A part that a binary can be built without.
+/// An optional part of a binary.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
-    /// Its name for Cargo.
+    /// The name of the Cargo feature.
     name: &'static str,
-    /// What a binary without it is built without.
+    /// The missing functionality, for the error message.
     what: &'static str,
     is_built: bool,
 }
 
-/// The page, from a server and by `ballast ui`.
+/// The web page, served by a server and by `ballast ui`.
 pub const PAGE: Feature = Feature { name: "page", what: "the page", is_built: cfg!(feature = "page") };
-/// Servers and commands beside a Karmada.
+/// Servers and commands that attach to a Karmada.
 pub const ATTACH: Feature =
     Feature { name: "attach", what: "what attaches to a Karmada", is_built: cfg!(feature = "attach") };
 /// The export of traces.
 pub const OTLP: Feature = Feature { name: "otlp", what: "the export of traces", is_built: cfg!(feature = "otlp") };
 
 impl Feature {
+    /// Checks that the part is built, because `flag` needs it.
+    ///
     /// # Errors
     ///
-    /// This binary is built without the part, which `flag` needs.
+    /// Returns an error if this binary is built without the part.
     pub fn needed_by(self, flag: &str) -> Result<(), UsageError> {
         if self.is_built { Ok(()) } else { Err(self.refusal(flag)) }
     }
 
-    /// The refusal of what needs the part.
+    /// Returns the error for a flag that needs the missing part.
     pub fn refusal(self, flag: &str) -> UsageError {
         let Feature { name, what, .. } = self;
         UsageError(format!("{flag}: this binary is built without {what} (the feature `{name}`)"))

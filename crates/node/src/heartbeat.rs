@@ -1,8 +1,9 @@
-//! Announces this replica to the others through the database, and shows in `/metrics` what they
-//! announce.
+//! Announces this replica to the others through the database, and exports their announcements in
+//! `/metrics`.
 //!
-//! It is for observation, and for one decision: after the database may have lost changes, a new
-//! leader waits until it knows what the other replicas have seen, and lifts the log beyond that.
+//! Announcements are for observation, and for one decision: after the database may have lost
+//! changes, a new leader waits until it knows the revisions that the other replicas have seen, and
+//! raises the log's revision above them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +13,17 @@ use ballast_base::telemetry;
 use ballast_store::{Candidate, KnownReplica, ReplicaReport, Store};
 use ballast_watch::{Cache, Lag};
 
-/// How often a replica announces itself.
+/// Interval between announcements.
 const EVERY: Duration = Duration::from_secs(2);
-/// How soon a replica announces itself again after it could not.
+/// Pause after a failed announcement.
 const RETRY_EVERY: Duration = Duration::from_millis(250);
-/// How long the database may take. An announcement that is late is repeated.
+/// Timeout of an announcement. A late announcement is repeated.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// How long the database may take to record that this replica ends. If it takes longer, the others
-/// drop the replica when its announcements stop.
+/// Timeout for recording that this replica ends. After it, the others drop the replica when its
+/// announcements stop.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
 
-/// This process among the replicas of a shared log.
+/// The announcements of this process among the replicas of a shared log.
 #[derive(Clone)]
 pub struct Heartbeat {
     pub store: Arc<dyn Store>,
@@ -31,7 +32,7 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Announces this replica every two seconds, for as long as it is polled.
+    /// Announces this replica every two seconds, until it is dropped.
     pub async fn run(self) {
         loop {
             let pause = match tokio::time::timeout(ANSWER_MAX, self.store.announce(&self.announcement())).await {
@@ -40,7 +41,7 @@ impl Heartbeat {
                     metrics::replicas(shown.collect());
                     EVERY
                 }
-                // Readiness and the election log that the database is unreachable.
+                // Readiness and the election also log that the database is unreachable.
                 Ok(Err(error)) => {
                     tracing::debug!(error = telemetry::with_causes(&error), "failed to tell the other replicas");
                     RETRY_EVERY

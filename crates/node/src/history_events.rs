@@ -1,16 +1,16 @@
-//! Records events about the history of the database: when it has lost changes, and this process has
-//! lifted the log, and when a quota begins or ceases to cut the past short.
+//! Records events about the history of the database: the database has lost changes and this process
+//! has raised the log's revision, or a quota starts or stops limiting the history.
 
 use std::convert::Infallible;
 
 use ballast_watch::{Cache, HistoryLength, HistoryLoss};
 use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
 
-/// Records events for as long as it is polled.
+/// Records events until it is dropped.
 pub async fn record(cache: Cache, recorder: Recorder) -> Infallible {
     let (mut losses, mut lengths) = (cache.loss(), cache.past_length());
     loop {
-        // The cache holds the senders, so both go on.
+        // The cache holds the senders, so both channels stay open.
         let (severity, reason, message) = tokio::select! {
             Ok(()) = losses.changed() => match *losses.borrow_and_update() {
                 Some(loss) => (Severity::Warning, "HistoryLost", lost(&loss)),

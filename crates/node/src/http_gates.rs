@@ -1,10 +1,9 @@
-//! Asks gates over HTTP (SG16, SG18).
+//! Queries gates over HTTP (SG16, SG18).
 //!
-//! Redirects are not followed, and answers have bounds in time and size. Requests at a time are
-//! bounded and shared among namespaces (`outgoing`), and so are requests per second to one address.
-//! Private headers and CAs
-//! come from files that an administrator names, and are read again each time, so that a mounted
-//! Secret may change.
+//! Redirects are not followed, and responses are bounded in time and size. Concurrent requests are
+//! limited and shared among namespaces (`outgoing`), and requests per second to one address are
+//! limited too. Private headers and CAs come from files that an administrator configures. They are
+//! read again for each request, so that a mounted Secret may change.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -33,35 +32,36 @@ use url::Url;
 
 use ballast_base::outgoing::{self, Outgoing};
 
-/// The largest answer that is read. That of a query with ten thousand samples has about this size.
+/// Maximum size of a response in bytes. A query result with ten thousand samples has about this
+/// size.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// The largest file of headers or CAs that is read: a bundle of all public CAs has a quarter of it.
+/// Maximum size of a file of headers or CAs. A bundle of all public CAs has a quarter of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// The least time between two requests to one address: 50 requests per second.
+/// Minimum interval between two requests to one address: 50 requests per second.
 const REQUEST_EVERY: Duration = Duration::from_millis(20);
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// How gates are asked.
+/// Options of the requests to gates.
 #[derive(Clone, Debug, Default)]
 pub struct HttpGatesOptions {
-    /// The addresses that may be asked.
+    /// The addresses that may be queried.
     pub allow: Vec<AllowedAddress>,
     /// Headers by address: see `HeadersOf`.
     pub headers_file: Option<PathBuf>,
-    /// CAs (PEM) in place of those of this machine.
+    /// CAs (PEM) that replace those of this machine.
     pub ca_file: Option<PathBuf>,
 }
 
-/// Asks over HTTP/1.1, with or without TLS.
+/// A client that queries gates over HTTP/1.1, with or without TLS.
 pub struct HttpGates {
     options: HttpGatesOptions,
-    /// The client, and the CAs (PEM) that it was made with.
+    /// The client, and the CAs (PEM) that it was built with.
     client: Mutex<Option<(Vec<u8>, HttpClient)>>,
     turns: Turns,
 }
 
-/// When the next request to an address may be sent.
+/// The earliest time of the next request, by address.
 #[derive(Default)]
 struct Turns {
     next: Mutex<HashMap<String, Instant>>,
@@ -74,8 +74,8 @@ impl Turns {
         tokio::time::sleep_until(due).await;
     }
 
-    /// Takes the next turn of an address. Addresses whose last turn is over are forgotten, so there
-    /// are no more of them than requests that wait.
+    /// Reserves the next turn of an address. Addresses whose last turn is over are removed, so
+    /// there are at most as many entries as waiting requests.
     fn take(&self, origin: String, now: Instant) -> Instant {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         next.retain(|_, next| *next > now);
@@ -86,7 +86,7 @@ impl Turns {
     }
 }
 
-/// An entry of the file of headers: what is sent to addresses below this one, and nowhere else.
+/// An entry of the file of headers: headers that are sent only to URLs below this address.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HeadersOf {
@@ -99,11 +99,11 @@ impl HttpGates {
         HttpGates { options, client: Mutex::default(), turns: Turns::default() }
     }
 
-    /// Checks the files, so that a start fails where they cannot be used.
+    /// Checks the files, so that startup fails if they cannot be used.
     ///
     /// # Errors
     ///
-    /// What is wrong, in words.
+    /// Returns a message that describes the fault.
     pub fn check_files(&self) -> Result<(), String> {
         if let Some(path) = &self.options.headers_file {
             let text = read(path)?;
@@ -165,7 +165,7 @@ impl HttpGates {
         Ok((status, body.to_bytes()))
     }
 
-    /// The client with the CAs of now.
+    /// Returns the client with the current CAs.
     async fn client(&self) -> Result<HttpClient, String> {
         let pem = match self.options.ca_file.clone() {
             Some(path) => off_thread(path).await?,
@@ -175,7 +175,7 @@ impl HttpGates {
         if let Some((_, client)) = known.as_ref().filter(|(used, _)| *used == pem) {
             return Ok(client.clone());
         }
-        // A gate is asked once a second at most, so no connection is kept.
+        // A gate is queried at most once a second, so no connection is kept open.
         let mut builder = Client::builder(TokioExecutor::new());
         let client: HttpClient = builder.pool_max_idle_per_host(0).build(connector(&pem)?);
         *known = Some((pem, client.clone()));
@@ -197,7 +197,7 @@ impl GateClient for HttpGates {
     }
 }
 
-/// The headers for an address. Without one, the file is only checked.
+/// Returns the headers for an address. Without an address, the file is only checked.
 fn headers_for(file: &[u8], to: Option<&GateUrl>) -> Result<HeaderMap, String> {
     let text = std::str::from_utf8(file).map_err(|_| "the file of headers is not UTF-8")?;
     let entries: Vec<HeadersOf> = serde_saphyr::from_str(text)
@@ -257,7 +257,7 @@ async fn off_thread(path: PathBuf) -> Result<Vec<u8>, String> {
     tokio::task::spawn_blocking(move || read(&path)).await.map_err(|_| "a file cannot be read".to_owned())?
 }
 
-/// The deepest cause of a failed request.
+/// Returns the message of the innermost cause of a failed request.
 fn told(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

@@ -1,8 +1,8 @@
 //! Connects to the API server that a kubeconfig names, with kubectl's flags, files and rules.
 //!
-//! The library reads the kubeconfig: several files in `KUBECONFIG`, exec plugins, tokens, client
-//! certificates and proxies. What cannot be used is wrong usage, and the message says what would
-//! be right.
+//! kube reads the kubeconfig: several files in `KUBECONFIG`, exec plugins, tokens, client
+//! certificates and proxies. A kubeconfig that cannot be used is a usage error with a message that
+//! names the remedy.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use ballast_base::telemetry::with_causes;
 use ballast_base::tls_fault::tls_fault;
 use ballast_rebalance::suggestion::with_suggestion;
 
-/// How long to wait for an answer unless a flag says otherwise.
+/// Timeout of a request unless a flag specifies another.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// How the server is found, with kubectl's names.
+/// Flags that select the server, with kubectl's names.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct KubeconfigArgs {
     /// Kubeconfig to use. Default: the files that KUBECONFIG lists, or else ~/.kube/config
@@ -33,15 +33,15 @@ pub struct KubeconfigArgs {
     #[arg(long, value_name = "NAME", help_heading = "Server")]
     pub context: Option<String>,
 
-    /// Cluster of the kubeconfig to use, instead of the context's
+    /// Cluster of the kubeconfig to use, instead of the cluster of the context
     #[arg(long, value_name = "NAME", help_heading = "Server", hide_short_help = true)]
     pub cluster: Option<String>,
 
-    /// User of the kubeconfig to use, instead of the context's
+    /// User of the kubeconfig to use, instead of the user of the context
     #[arg(long, value_name = "NAME", help_heading = "Server", hide_short_help = true)]
     pub user: Option<String>,
 
-    /// URL of the server, instead of the cluster's
+    /// URL of the server, instead of the URL in the kubeconfig
     #[arg(short = 's', long, value_name = "URL", help_heading = "Server", hide_short_help = true)]
     pub server: Option<http::Uri>,
 
@@ -63,31 +63,32 @@ pub struct KubeconfigArgs {
     #[arg(long, help_heading = "Server", hide_short_help = true)]
     pub insecure_skip_tls_verify: bool,
 
-    /// How long to wait for an answer
+    /// How long to wait for a response
     #[arg(long, value_name = "DURATION", default_value = "60s", help_heading = "Server", hide_short_help = true)]
     pub request_timeout: Option<GoDuration>,
 }
 
-/// A server, reached as the kubeconfig says. It connects with the first request.
+/// A connection to the server that the kubeconfig selects. It is opened by the first request.
 #[derive(Clone)]
 pub struct Connected {
     pub client: Client,
     /// The server's URL, for messages.
     pub url: String,
-    /// The context that is used. `None`: the kubeconfig names none.
+    /// The context in use. `None` if the kubeconfig has no current one.
     pub context: Option<String>,
     /// The namespace of the context.
     pub namespace: String,
-    /// How long to wait for an answer.
+    /// Timeout of a request.
     pub within: Duration,
 }
 
 impl Connected {
-    /// Sends a request and returns the answer with its body unread.
+    /// Sends a request and returns the response with its body unread.
     ///
     /// # Errors
     ///
-    /// There are no credentials, no connection, or no answer in time. The message names the server.
+    /// Returns an error if there are no credentials, no connection, or no response in time. The
+    /// message names the server.
     pub async fn send(&self, request: Request<Body>) -> anyhow::Result<Response<Body>> {
         let Connected { client, url, within, .. } = self;
         let answer = tokio::time::timeout(*within, client.send(request)).await;
@@ -97,7 +98,8 @@ impl Connected {
 }
 
 fn not_reached(url: &str, error: &kube::Error) -> anyhow::Error {
-    // The innermost cause says it best; the layers between say that there was a failure.
+    // The innermost cause is the most specific; the outer layers only report that there was a
+    // failure.
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
         innermost = source;
@@ -122,11 +124,11 @@ impl KubeconfigArgs {
         Ok(Connected { client: client.map_err(UsageError::because)?, url, context, namespace, within })
     }
 
-    /// The names of the contexts.
+    /// Returns the names of the contexts.
     ///
     /// # Errors
     ///
-    /// There is no kubeconfig, or it cannot be read.
+    /// Returns an error if there is no kubeconfig, or if it cannot be read.
     pub fn contexts(&self) -> Result<Vec<String>, UsageError> {
         Ok(self.read()?.contexts.into_iter().map(|context| context.name).collect())
     }
@@ -144,7 +146,7 @@ impl KubeconfigArgs {
         read.map_err(UsageError::because)
     }
 
-    /// What the kubeconfig says, and the context that it is used with.
+    /// Returns the configuration of the connection, and the context in use.
     async fn config(&self) -> anyhow::Result<(Config, Option<String>)> {
         let kubeconfig = self.read()?;
         self.check_names(&kubeconfig)?;
@@ -164,14 +166,14 @@ impl KubeconfigArgs {
             config.auth_info.impersonate_groups = Some(self.impersonated_groups.clone());
         }
         config.accept_invalid_certs |= self.insecure_skip_tls_verify;
-        // Watches stay open for long without a byte. `send` has a deadline of its own.
+        // Watches stay open for a long time without data. `send` has its own deadline.
         config.read_timeout = None;
-        // The user of a command sees at once that it failed, and can repeat it.
+        // The user of a command should see a failure at once, and can repeat the command.
         config.default_retry = false;
         Ok((config, context))
     }
 
-    /// A name that the kubeconfig does not have is answered with the one that was probably meant.
+    /// Checks the given names. The error for an unknown name suggests the closest known one.
     fn check_names(&self, kubeconfig: &Kubeconfig) -> Result<(), UsageError> {
         let contexts: Vec<&str> = kubeconfig.contexts.iter().map(|it| &*it.name).collect();
         let clusters: Vec<&str> = kubeconfig.clusters.iter().map(|it| &*it.name).collect();

@@ -1,6 +1,6 @@
-//! Decides when the workers of this process run: at once if the log is not shared, while it holds
-//! the lease of the host cluster, or while it leads the replicas of a shared log. If the log is
-//! shared, the lease of the host cluster decides within the election.
+//! Decides when the workers of this process run: at once if the log is not shared, while the
+//! process holds the lease of the host cluster, or while it leads the replicas of a shared log. If
+//! the log is shared, the lease of the host cluster decides within the election.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -34,20 +34,20 @@ impl WorkerSet {
         for work in assembly::workers(&self.registry, &self.clock, self.options.clone()) {
             workers.spawn(work, &self.cache, &self.clock);
         }
-        // Reading all bindings must not hold up the others.
+        // Reading all bindings must not delay the workers.
         let view = self.cache.view();
         let _told = tokio::task::spawn_blocking(move || strays::tell(&view));
     }
 }
 
-/// Whether this process leads.
+/// The leadership of this process.
 pub enum Leadership {
-    /// There is no lease, and no other replica.
+    /// There is no lease and no other replica.
     Alone,
-    /// The lease of the host cluster, and whether it is held.
+    /// The lease of the host cluster, and whether this process holds it.
     Leased(Box<HostLease>, bool),
     Elected(Elected),
-    /// The lead has been handed over. The election goes on, to learn which replica leads.
+    /// The lead has been handed over. The election continues, to follow the leader.
     Left(JoinHandle<Infallible>),
 }
 
@@ -68,7 +68,7 @@ impl Elected {
 }
 
 impl Leadership {
-    /// Waits for the next change. This future may be dropped while it waits.
+    /// Waits for the next change. Cancel-safe.
     pub async fn next(&mut self) -> LeadershipEvent {
         match self {
             Leadership::Alone | Leadership::Left(_) => pending().await,
@@ -89,12 +89,12 @@ impl Leadership {
         }
     }
 
-    /// Whether there may be another replica that can lead.
+    /// Returns whether another replica may be able to lead.
     pub fn can_hand_over(&self) -> bool {
         matches!(self, Leadership::Elected(_))
     }
 
-    /// Lets another replica lead at once. Waiting writes are refused.
+    /// Lets another replica lead at once. Waiting writes are rejected.
     pub async fn hand_over(&mut self) {
         let elected = match std::mem::replace(self, Leadership::Alone) {
             Leadership::Elected(elected) => elected,
@@ -105,7 +105,7 @@ impl Leadership {
         };
         let Elected { mut events, stop, left, mut task } = elected;
         stop.cancel();
-        // An event that is not received any more must not delay the election.
+        // An event that is not received must not delay the election.
         events.close();
         tokio::select! {
             () = left.cancelled() => *self = Leadership::Left(task),
@@ -115,7 +115,7 @@ impl Leadership {
         metrics::leader(false);
     }
 
-    /// Releases what is held. Call it when the workers have ended.
+    /// Releases the lease. Must be called after the workers have ended.
     pub async fn end(mut self) {
         self.hand_over().await;
         match self {

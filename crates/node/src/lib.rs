@@ -1,5 +1,5 @@
-//! One server process, put together. The `serve` command runs it, and so do tests and the demo, in
-//! their own process.
+//! Assembles one server process. The `serve` command, the tests and the demo run it in their
+//! process.
 //!
 //! # Modules
 //!
@@ -7,34 +7,34 @@
 //!
 //! Files, flags and the process:
 //! - `certs`: the development certificates
-//! - `descriptors`: file descriptors, and how many of them are for connections
-//! - `memory`: how the process returns memory to the system
+//! - `descriptors`: the limit of file descriptors, and the limits of connections within it
+//! - `memory`: returns memory to the system
 //! - `tables`: the SQL view of each kind
-//! - `http_gates`: asks gates of rollouts over HTTP
+//! - `http_gates`: queries gates of rollouts over HTTP
 //! - `features`: the parts that a binary can be built without
 //! - `config`: the flags of `serve`, with their defaults
-//! - `otlp`: sends spans to an OpenTelemetry collector (`no_otlp`: refuses to)
+//! - `otlp`: sends spans to an OpenTelemetry collector (`no_otlp`: rejects the flag)
 //! - `kubeconfig`: a connection to an API server, by the rules of kubectl
 //! - `identity`: authentication and authorization, from the flags
 //!
 //! Parts of a server:
 //! - `assembly`: the registry and the workers
-//! - `attached`: what differs when the server is attached to a Karmada (`no_attached`: nothing)
+//! - `attached`: differences of a server attached to a Karmada (`no_attached`: rejects the flag)
 //! - `estimators`: the estimators in member clusters, from the flags
-//! - `storage_probe`: whether the store can write
-//! - `supervision`: tasks that end by themselves
+//! - `storage_probe`: checks whether the store can write
+//! - `supervision`: tasks that end unexpectedly
 //!
 //! Replicas:
 //! - `heartbeat`: announces this replica to the others
-//! - `peer_certificates`: the certificates by which replicas trust each other
-//! - `election`: which replica leads
-//! - `strays`: stored bindings that have no effect
-//! - `leadership`: when the workers of this process run
-//! - `quarantine`: damaged rows that are set aside
-//! - `log`: opens the log, alone or shared
-//! - `history_events`: the events about changes that the database has lost, and about a short past
+//! - `peer_certificates`: the certificates by which replicas authenticate each other
+//! - `election`: elects the leader
+//! - `strays`: reports stored bindings that have no effect
+//! - `leadership`: starts and stops the workers of this process
+//! - `quarantine`: sets damaged rows aside
+//! - `log`: opens the log, exclusive or shared
+//! - `history_events`: events about lost changes and about a shortened history
 //!
-//! The whole:
+//! The server:
 //! - `serve`: starts the parts, and stops them in order
 
 pub mod assembly;
@@ -68,13 +68,13 @@ use ballast_base::telemetry;
 
 pub use peer_certificates::KIND as REPLICA_CERTIFICATES;
 
-/// The command line is wrong: exit status 2.
+/// A usage error of the command line: exit status 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
 
 impl UsageError {
-    /// Something that the command line names cannot be used, for this reason.
+    /// Converts the error of a file or server that the command line names.
     pub fn because(error: impl Into<anyhow::Error>) -> UsageError {
         UsageError(telemetry::with_causes(error.into().as_ref()))
     }

@@ -1,5 +1,4 @@
-//! Opens the log of this process: its own, or one that it shares with other replicas, of which one
-//! leads.
+//! Opens the log of this process: exclusive, or shared with other replicas, of which one leads.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,10 +15,10 @@ use ballast_server::{Check, Counts};
 use ballast_store::{self as store, Candidate, Error, Store};
 use ballast_watch::{self as watch, Cache, Limits, Task, Writer};
 
-/// How long a start waits for a primary. A failover takes half a minute with usual settings, and a
-/// database that is not there at all should be told before long.
+/// Maximum wait for a primary at startup. A failover takes half a minute with usual settings, and
+/// an unreachable database should be reported soon.
 const PRIMARY_WAIT_MAX: Duration = Duration::from_secs(60);
-/// The pause between two tries of a start.
+/// Pause between two attempts at startup.
 const PRIMARY_PAUSE: Duration = Duration::from_millis(250);
 
 /// The open log.
@@ -33,7 +32,7 @@ pub struct Log {
     pub heartbeat: Option<Heartbeat>,
 }
 
-/// Opens the store that the flags name, with a view for each of the kinds.
+/// Opens the store that the flags configure, with a view for each of the kinds.
 pub async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Store>> {
     let database = store::shown(&args.database_url);
     let (tables, settings) = (tables::tables(kinds), args.database.settings());
@@ -52,7 +51,7 @@ pub async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Sto
     }
 }
 
-/// Tries again while the database has no primary, as while it fails over.
+/// Retries while the database has no primary, such as during its failover.
 async fn with_patience<T, F: Future<Output = Result<T, Error>>>(tried: impl Fn() -> F) -> Result<T, Error> {
     let (began, mut is_logged) = (Instant::now(), false);
     loop {
@@ -75,7 +74,7 @@ impl Log {
         Ok(Log { cache, writer, writing, election: None, heartbeat: None })
     }
 
-    /// Opens a log that replicas share, as a follower. `election` can make this process lead.
+    /// Opens a log that replicas share, as a follower. `election` can make this process the leader.
     pub async fn join(
         store: Arc<dyn Store>,
         clock: &Arc<dyn Clock>,
@@ -92,7 +91,7 @@ impl Log {
         Ok(Log { cache, writer, writing: task, election: Some(election), heartbeat: Some(heartbeat) })
     }
 
-    /// The readiness of a replica: it has heard from the database.
+    /// Returns the readiness check of a replica: it is connected to the database.
     pub fn check(&self) -> Option<Check> {
         let cache = self.cache.clone();
         self.election.as_ref().map(|_| {
@@ -107,8 +106,8 @@ impl Log {
     }
 }
 
-/// This process as a candidate of the election. Its name is unique: the next process in the same
-/// pod has another one.
+/// Returns this process as a candidate of the election. Its name is unique: the next process in the
+/// same pod has another one.
 pub fn candidate(args: &ServeArgs, address: SocketAddr, clock: &dyn Clock) -> Candidate {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let (advertised, own) = (args.replicas.advertised(address.port()), certs::reachable(address).to_string());

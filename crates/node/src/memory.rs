@@ -1,31 +1,32 @@
 //! Returns memory to the system after a peak, and keeps the kernel from allocating it again.
 //!
-//! mimalloc (`main.rs`) hands free pages back when a thread ends, or after many further
-//! allocations. The threads of a server that has become idle do neither, so the memory of a peak
-//! would stay. A thread that ends from time to time does it for all of them.
+//! mimalloc (`main.rs`) returns free pages when a thread ends, or after many further allocations.
+//! The threads of an idle server do neither, so it would keep the memory of a peak. A short-lived
+//! thread at intervals returns the pages of all threads.
 //!
-//! The returned memory is pages of 64 KiB between others that are in use. mimalloc asks for huge
-//! pages, so the kernel's `khugepaged` would join neighbouring pages into pages of 2 MiB, and fill
-//! the holes with zeros: an idle server grew by half a megabyte a second. So the process does
-//! without huge pages.
+//! The returned memory consists of pages of 64 KiB between others that are in use. mimalloc
+//! requests huge pages, so the kernel's `khugepaged` would merge neighbouring pages into pages of 2
+//! MiB, and fill the holes with zeros: an idle server grew by half a megabyte a second. Huge pages
+//! are therefore disabled.
 //!
-//! mimalloc hands a free page back after 10 ms. In a mass rebalance, which takes and frees 10 KB
-//! for each binding, the system then clears what it had just been given. Ten times as long saves a
-//! twelfth of the CPU. mimalloc reads its options from the environment, before any code of Ballast
-//! runs.
+//! mimalloc returns a free page after 10 ms. In a mass rebalance, which allocates and frees 10 KB
+//! for each binding, the system then clears pages that it just got back. Ten times that delay saves
+//! a twelfth of the CPU. mimalloc reads its options from the environment, before any code of
+//! Ballast runs.
 
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(10);
-/// mimalloc's option: after how many milliseconds it hands a free page back.
+/// mimalloc's option for the delay in milliseconds after which a free page is returned.
 #[cfg(unix)]
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 #[cfg(unix)]
 const PURGE_DELAY_MS: &str = "100";
 
-/// Makes the allocator keep free pages a little longer: the program executes itself again with the
-/// option set. Call this before anything is open. If the option is set already, or the program
-/// cannot be executed again (on Windows a process cannot), nothing changes.
+/// Makes the allocator keep free pages longer, by executing the program again with the option set.
+///
+/// Must be called before any file is open. Does nothing if the option is set already, or if the
+/// program cannot be executed again (as on Windows).
 pub fn keep_free_pages_longer() {
     #[cfg(unix)]
     if std::env::var_os(PURGE_DELAY).is_none()
@@ -45,7 +46,7 @@ fn begin_again() -> std::io::Result<std::convert::Infallible> {
     Err(again.arg0(name).args(arguments).env(PURGE_DELAY, PURGE_DELAY_MS).exec())
 }
 
-/// Keeps the kernel from filling returned memory with zeros. Call this before much memory is
+/// Keeps the kernel from filling returned memory with zeros. Must be called before much memory is
 /// allocated.
 pub fn without_huge_pages() {
     #[cfg(target_os = "linux")]
@@ -54,7 +55,7 @@ pub fn without_huge_pages() {
     }
 }
 
-/// Returns memory for as long as it is polled.
+/// Returns memory to the system at intervals, until it is dropped.
 pub async fn give_back() {
     loop {
         tokio::time::sleep(EVERY).await;

@@ -1,4 +1,4 @@
-//! What a binary without the feature `attach` has in place of `attached`: types without values.
+//! Stub of `attached` for a binary without the feature `attach`: uninhabited types.
 
 use std::convert::Infallible;
 use std::sync::Arc;

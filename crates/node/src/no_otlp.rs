@@ -1,4 +1,4 @@
-//! What a binary without the feature `otlp` has in place of the export of traces: a refusal.
+//! Stub of the trace export for a binary without the feature `otlp`: it rejects the flag.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use super::config::Export;
 use super::{UsageError, features};
 use ballast_base::telemetry::{Detail, LogFormat, LogLines};
 
-/// There is no running export.
+/// The running export, which does not exist in this binary.
 pub struct Exporter(Infallible);
 
 impl Exporter {
@@ -15,9 +15,11 @@ impl Exporter {
     }
 }
 
+/// Rejects the export.
+///
 /// # Errors
 ///
-/// Always.
+/// Always returns an error.
 pub fn start(_: LogFormat, _: Detail, _: &Export) -> Result<(LogLines, Exporter), UsageError> {
     Err(features::OTLP.refusal("--otlp-endpoint"))
 }

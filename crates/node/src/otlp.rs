@@ -38,9 +38,9 @@ const TRACES: &str = "/v1/traces";
 const QUEUED_SPANS_MAX: usize = 4096;
 const BATCH_SPANS_MAX: usize = 512;
 const BATCH_EVERY: Duration = Duration::from_secs(2);
-/// The time to deliver one batch.
+/// Timeout for delivering one batch.
 const DELIVERY_MAX: Duration = Duration::from_secs(10);
-/// The time to deliver the rest when the process ends.
+/// Timeout for delivering the remaining spans when the process ends.
 const LAST_DELIVERY_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
@@ -69,8 +69,8 @@ impl Exporter {
     }
 }
 
-/// Starts logging as `telemetry::start` does, and sends spans to a collector. Call it inside the
-/// runtime that will send them.
+/// Starts logging as `telemetry::start` does, and sends spans to a collector. Must be called inside
+/// the runtime that sends them.
 pub fn start(format: LogFormat, detail: Detail, export: &Export) -> Result<(LogLines, Exporter), ExportError> {
     let (exporter, spans) = layer(export)?;
     Ok((telemetry::start_exporting(format, detail, spans, follow), exporter))
@@ -110,16 +110,17 @@ fn layer(export: &Export) -> Result<(Exporter, impl Layer<Registry> + Send + Syn
     Ok((Exporter { provider }, layer))
 }
 
-/// Makes a span that has not begun part of the trace that these headers name.
+/// Makes a span that has not started a child of the trace in these headers.
 fn follow(span: &Span, headers: &HeaderMap) {
     if headers.contains_key("traceparent") {
         let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
-        // Fails if the span is not sampled or not exported. There is nothing to do then.
+        // Fails if the span is not sampled or not exported. Both can be ignored.
         let _ = span.set_parent(parent);
     }
 }
 
-/// Sends requests to the collector. The queue's thread has no runtime, so they run on the server's.
+/// The HTTP client of the exporter. The queue's thread has no runtime, so requests run on the
+/// server's.
 #[derive(Debug)]
 struct Delivery {
     client: HyperClient<HttpsConnector<HttpConnector>>,

@@ -2,11 +2,11 @@
 //!
 //! The leader creates a CA at the first start and stores it in the database, so only a process that
 //! can read the database is a replica. It creates a new CA 90 days before the newest one expires.
-//! Each replica trusts all stored CAs, signs a certificate of its own with one of them, and keeps
-//! that certificate in memory.
+//! Each replica trusts all stored CAs, signs its own certificate with one of them, and keeps that
+//! certificate in memory.
 //!
 //! *Invariant:* no replica presents a certificate of a CA that another replica may not trust yet. A
-//! new CA signs only after it has been stored for longer than a replica can be behind
+//! new CA signs only after it has been stored for longer than a replica can lag behind
 //! (`ADOPTED_AFTER_SECONDS`).
 //!
 //! The key of the object belongs to no served kind, so no request reaches it.
@@ -30,25 +30,26 @@ use ballast_k8s::{Document, GroupResource, Key, Object, Time};
 use ballast_server::{self as server, KnownLeader, PEER_NAME, Replicas, Shutdown, Tls};
 use ballast_watch::{Atomicity, Cache, Draft, Expect, Interest, Write, WriteError, Writer};
 
-/// The key's resource of the CA. A copy to SQLite leaves the content out (WH3).
+/// The resource in the key of the object. A copy to SQLite omits the content (WH3).
 pub const KIND: GroupResource = GroupResource::new("replicacertificates.internal.ballast.dev");
 const NAME: &str = "deployment";
 const CA_DAYS: u16 = 365;
-/// A new CA is made this long before the newest one ends.
+/// A new CA is created this long before the newest one expires.
 const CA_RENEWED_BEFORE_SECONDS: i64 = 90 * DAY_SECONDS;
 const LEAF_DAYS: u16 = 30;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
-/// A new CA signs after this time, if another one lasts as long. A replica that cannot
-/// reach the database refuses all requests after a minute, so none is behind by as much.
+/// A new CA signs after this time, if another one is valid that long. A replica that cannot reach
+/// the database rejects all requests after a minute, so no replica lags behind as much.
 const ADOPTED_AFTER_SECONDS: i64 = DAY_SECONDS;
-/// CAs that are kept: the newest, and the one before, whose certificates are still in use.
+/// Number of CAs kept: the newest, and its predecessor, because certificates of it are still in
+/// use.
 const CAS_MAX: usize = 2;
-/// Each replica renews its own certificate this often, and whenever there is a new CA.
+/// Each replica renews its own certificate at this interval, and whenever there is a new CA.
 const RENEWED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// The pause before the state is read again, after it changed during a write.
+/// Pause before the state is read again after it changed during a write.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the database keeps.
+/// The content of the stored object.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Deployment {
     /// The newest first. Absent in a log that was copied from a file.
@@ -62,12 +63,12 @@ struct Deployment {
 struct Authority {
     certificate: String,
     key: String,
-    /// In seconds since 1970.
+    /// The expiry in seconds since 1970.
     not_after: i64,
 }
 
 impl Deployment {
-    /// The deployment with a new CA. `None` if there is one that is valid for long enough.
+    /// Returns the deployment with a new CA. `None` if the newest one is valid for long enough.
     fn renewed(mut self, now: Time) -> anyhow::Result<Option<Deployment>> {
         let lasts_until = self.authorities.first().map_or(0, |newest| newest.not_after);
         if lasts_until > now.seconds() + CA_RENEWED_BEFORE_SECONDS {
@@ -78,8 +79,8 @@ impl Deployment {
         Ok(Some(self))
     }
 
-    /// The CA that signs now: the newest one that all replicas trust and that ends after the
-    /// certificates that it signs. If there is none, the newest of all.
+    /// Returns the CA that signs now: the newest one that all replicas trust and that expires after
+    /// the certificates that it signs. If there is none, returns the newest of all.
     fn signer(&self, now: Time) -> Option<&Authority> {
         let is_adopted = |it: &&Authority| {
             it.made() + ADOPTED_AFTER_SECONDS <= now.seconds()
@@ -88,7 +89,7 @@ impl Deployment {
         self.authorities.iter().find(is_adopted).or(self.authorities.first())
     }
 
-    /// The credentials of a replica from now on.
+    /// Issues the credentials of a replica, valid from now on.
     fn credentials(&self, now: Time) -> anyhow::Result<Credentials> {
         let signer = self.signer(now).context("there is no CA")?;
         let trusted = self.authorities.iter().map(|authority| authority.certificate.as_str()).collect();
@@ -112,13 +113,13 @@ impl Authority {
         Ok(Authority { certificate: certificate.pem(), key: key.serialize_pem(), not_after })
     }
 
-    /// When it was made, in seconds since 1970.
+    /// Returns the time of creation in seconds since 1970.
     fn made(&self) -> i64 {
         self.not_after - i64::from(CA_DAYS) * DAY_SECONDS
     }
 }
 
-/// Makes a CA if there is none that is valid for long enough. Only the leader can store it.
+/// Creates a CA if none is valid for long enough. Only the leader can store it.
 async fn ensure(cache: &Cache, writer: &Writer, clock: &dyn Clock) -> anyhow::Result<()> {
     let key = Key::cluster(KIND, NAME);
     let there = cache.view().get(&key).cloned();
@@ -132,14 +133,14 @@ async fn ensure(cache: &Cache, writer: &Writer, clock: &dyn Clock) -> anyhow::Re
     let write = Write { key, expect, draft: Draft::Put(Document::new(tree)) };
     match writer.commit(vec![write], Atomicity::All).await {
         Ok(_) => tracing::info!("made a CA by which the replicas authenticate each other"),
-        // Another replica leads by now, and makes the CA.
+        // Another replica leads by now, and creates the CA.
         Err(WriteError::Following | WriteError::Deposed) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(())
 }
 
-/// The task that keeps the certificates of this replica.
+/// The task that renews the certificates of this replica.
 pub struct PeerCertificates {
     pub cache: Cache,
     pub writer: Writer,
@@ -150,7 +151,7 @@ pub struct PeerCertificates {
 }
 
 impl PeerCertificates {
-    /// The other replicas, and the certificates by which they know this one.
+    /// Returns the known replicas, and the task that renews the certificate of this one.
     pub fn of(
         lead: watch::Receiver<KnownLeader>,
         shutdown: &Shutdown,
@@ -185,7 +186,7 @@ impl PeerCertificates {
                 continue;
             };
             let comes_to_lead = lead.wait_for(|lead| matches!(lead, KnownLeader::Local { .. }));
-            // Whatever ends the wait, the newest state is read.
+            // The newest state is read, whatever ended the wait.
             tokio::select! {
                 _ = news.next() => {}
                 Ok(_) = comes_to_lead, if !leads => {}
@@ -221,7 +222,7 @@ fn roots(trusted: &str) -> anyhow::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// The certificate of this replica and its key (PEM).
+/// Issues a certificate for this replica and returns it with its key (PEM).
 fn leaf(authority: &Authority, now: Time) -> anyhow::Result<(String, String)> {
     let (ca_key, key) = (KeyPair::from_pem(&authority.key)?, KeyPair::generate()?);
     let mut params = certs::server_params(&[PEER_NAME.to_owned()])?;
@@ -241,10 +242,10 @@ mod tests {
     use ballast_auth::Untrusted;
 
     const HOUR_SECONDS: i64 = 60 * 60;
-    /// How many hours later than the leader each replica gets a new CA.
+    /// Delay in hours after which each replica receives a new CA, relative to the leader.
     const BEHIND_HOURS: [i64; 3] = [0, 1, 20];
 
-    /// Whether a replica that trusts `ours` accepts `theirs`, as a server and as a client.
+    /// Returns whether a replica that trusts `ours` accepts `theirs`, as a server and as a client.
     fn accepts(ours: &Credentials, theirs: &Credentials, now: Time) -> bool {
         let shown = CertificateDer::from_pem_slice(theirs.certificate.as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -257,8 +258,8 @@ mod tests {
             && matches!(ca.identify(&[shown], now), Ok(_) | Err(Untrusted::Nameless))
     }
 
-    /// Twenty months pass. Each replica checks once a day, at its own hour, and whenever it gets a
-    /// new CA, which is later for some.
+    /// Simulates twenty months. Each replica checks once a day, at a different hour, and whenever
+    /// it receives a new CA, which is later for some.
     #[test]
     fn re7_while_the_ca_is_rotated_every_replica_accepts_every_other() {
         let begin = Time::from_seconds(1_800_000_000);
@@ -267,7 +268,7 @@ mod tests {
             BEHIND_HOURS.iter().map(|_| (0, states[0].1.credentials(begin).unwrap())).collect();
         for hour in 0..600 * 24 {
             let now = begin.plus_seconds(hour * HOUR_SECONDS);
-            // The leader looks once a day.
+            // The leader checks once a day.
             if hour % 24 == 0
                 && let Some(renewed) = copy(&states.last().unwrap().1).renewed(now).unwrap()
             {

@@ -1,15 +1,15 @@
-//! Damaged rows of the database: sets those aside that `--quarantine` names, and tells at each
-//! start what was set aside.
+//! Damaged rows of the database: moves the rows that `--quarantine` names to a separate table, and
+//! reports them at each start.
 
 use super::config::ServeArgs;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::metrics;
 use ballast_store::{self as store, DamagedRow, Error, Settings, Store, Table};
 
-/// Objects that a log line names.
+/// Maximum number of objects that a log line names.
 const NAMED_MAX: usize = 10;
 
-/// Sets the damaged rows of the named objects aside. The log has a line for each.
+/// Moves the damaged rows of the named objects to the quarantine, with a log line for each.
 pub async fn set_aside(args: &ServeArgs, tables: &[Table], settings: &Settings) -> Result<(), Error> {
     let (url, named) = (&args.database_url, &args.database.quarantine);
     if named.is_empty() || url == "memory:" {
@@ -31,7 +31,7 @@ pub async fn set_aside(args: &ServeArgs, tables: &[Table], settings: &Settings) 
     Ok(())
 }
 
-/// Tells what was set aside, at this start or at an earlier one.
+/// Reports the rows in the quarantine, of this start and of earlier ones.
 pub async fn tell(store: &dyn Store) -> Result<(), Error> {
     let keys = store.set_aside().await?;
     metrics::store_quarantined(keys.len());

@@ -2,10 +2,10 @@
 //!
 //! They start in this order: certificates, store, cache and writer, registry, workers, HTTPS
 //! server. They stop in this order: the HTTPS server (no new requests, watches end, requests
-//! finish), the workers, the writer. So nothing is acknowledged that is not stored.
+//! finish), the workers, the writer. So every acknowledged write is stored.
 //!
-//! If a background task ends by itself, the process ends. A server that does half of its work is
-//! worse than one that is restarted.
+//! If a background task ends unexpectedly, the process ends. A partially working server is worse
+//! than a restarted one.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -52,16 +52,16 @@ use ballast_watch::{Task, View};
 use ballast_worker::Workers;
 use ballast_worker::events::Recorder;
 
-/// How long a replica that ends still answers the others, and says that it does not lead any more.
+/// Time for which a replica that ends still reports to the others that it does not lead any more.
 /// They look for the leader several times in this time. Without it, a write could arrive on a
-/// connection that is being closed, and its client could not know whether it was done.
+/// connection that is being closed, and its client could not know whether it was committed.
 const HAND_OVER: Duration = Duration::from_secs(1);
-/// How long shutdown waits for the writer once all of its users have ended.
+/// Maximum wait for the writer at shutdown, after all of its users have ended.
 const WRITER_MAX: Duration = Duration::from_secs(3);
 
-/// How often a start looks whether the server is ready.
+/// Interval at which startup checks whether the server is ready.
 const READY_POLL: Duration = Duration::from_millis(50);
-/// How long a start may take before the log names the check that fails.
+/// Startup time after which the log names the failing check.
 const UNREADY_LOGGED_AFTER: Duration = Duration::from_secs(2);
 
 /// A server that runs in this process.
@@ -76,8 +76,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Waits until `/readyz` passes. A start that takes longer than `UNREADY_LOGGED_AFTER` is
-    /// logged once, with the check that fails.
+    /// Waits until `/readyz` passes. If it takes longer than `UNREADY_LOGGED_AFTER`, the failing
+    /// check is logged once.
     pub fn ready(&self) -> impl Future<Output = ()> + use<> {
         let (url, checks) = (self.url(), self.checks.clone());
         async move {
@@ -91,18 +91,18 @@ impl Running {
         }
     }
 
-    /// Where a client on this machine reaches the server.
+    /// Returns the URL at which a client on this machine reaches the server.
     pub fn url(&self) -> String {
         format!("https://{}", certs::reachable(self.address))
     }
 
-    /// The progress of the reflector, if the server is attached to another one.
+    /// Returns the progress of the reflector, if the server is attached to another one.
     pub fn reflected(&self) -> Option<&Progress> {
         self.reflected.as_ref()
     }
 
-    /// Waits until the server ends by itself, and returns why. Do not call it or `stop` after it
-    /// has returned.
+    /// Waits until the server ends unexpectedly, and returns the reason. Neither this method nor
+    /// `stop` may be called after it has returned.
     pub async fn ended(&mut self) -> anyhow::Result<()> {
         (&mut self.ended).await.context("the server panicked")?
     }
@@ -120,7 +120,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     launch(args, None, None).await
 }
 
-/// Starts a server that is attached to this API server, whatever `args` says about that.
+/// Starts a server that is attached to this API server, regardless of `args.attach`.
 #[cfg(feature = "attach")]
 pub async fn attached(
     mut args: ServeArgs,
@@ -131,7 +131,7 @@ pub async fn attached(
     launch(args, None, Some(Attachment { upstream, access, scope: attach::ReflectorScope::default() })).await
 }
 
-/// Starts one of several servers over a store that they share.
+/// Starts one of several servers over a shared store.
 pub async fn join(args: ServeArgs, store: Arc<dyn Store>) -> anyhow::Result<Running> {
     launch(args, Some(store), None).await
 }
@@ -202,8 +202,8 @@ async fn launch(
     };
     let marking = MarkingLimits { in_request_max: args.reschedule_task_marking_duration.0, ..MarkingLimits::default() };
     let lease = identity.lease(&args.host, clock.as_ref())?;
-    // For a shared log there must be one authority: then the lease decides in the election, with
-    // its term.
+    // For a shared log there must be one authority: the lease then decides the election, with its
+    // term.
     let (election, lease) = match (election, lease) {
         (Some(election), Some(lease)) => (Some(election.decided_by(lease)), None),
         one => one,
@@ -330,14 +330,14 @@ fn write_development_kubeconfig(files: Option<&certs::Files>, address: SocketAdd
     }
 }
 
-/// Fails once the task that commits has ended.
+/// Returns a liveness check that fails once the task that commits has ended.
 fn writer_check(writer: AbortHandle) -> Check {
     Check::new("writer", Counts::Alive, move || {
         if writer.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
     })
 }
 
-/// Logs in one line what was started.
+/// Logs the started configuration in one line.
 fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) {
     let stored = kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version());
     tracing::info!(
@@ -351,7 +351,7 @@ fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) 
     );
 }
 
-/// Adds the host cluster's admission and the lease's fence to the registry.
+/// Adds the host cluster's admission and the fence of the lease to the registry.
 fn guarded(
     mut registry: Registry,
     identity: &mut Identity,
@@ -369,8 +369,8 @@ fn guarded(
     registry
 }
 
-/// Gives objects that an older Ballast stored the defaults that were added since. A database with
-/// the marker of these defaults does not need it.
+/// Adds new defaults to objects that an older Ballast stored. Does nothing if the database has the
+/// marker of these defaults.
 async fn fill_defaults(registry: &Registry, store: &dyn Store, term: Term) {
     let mark = registry.defaults_mark();
     let there = store.mark().await;
@@ -395,7 +395,7 @@ async fn fill_defaults(registry: &Registry, store: &dyn Store, term: Term) {
                 tracing::warn!(error, "the next start looks for missing defaults again");
             }
         }
-        // A store that accepts no writes can still be read.
+        // A store that rejects writes can still be read.
         Err(status) => {
             tracing::warn!(why = status.message, "objects of an older Ballast may lack defaults of this one")
         }
@@ -438,7 +438,8 @@ struct Tasks {
     /// The task of the reflector, if there is one.
     reflector: Option<JoinHandle<()>>,
     reflected: Option<Progress>,
-    /// The workers start when this reflector is synced: they must not decide from a part of it.
+    /// The reflector that must be synced before the workers start: they must not decide from
+    /// partial state.
     due: Option<Progress>,
     audit: Option<Arc<Audit>>,
     shutdown: Shutdown,
@@ -447,7 +448,7 @@ struct Tasks {
 impl Tasks {
     async fn start_workers(&mut self, term: Term) {
         if matches!(self.leadership, Leadership::Elected(_)) {
-            // Only the leader may write. A log that is not shared got its defaults at the start.
+            // Only the leader may write. A log that is not shared got its defaults at startup.
             fill_defaults(&self.worker_set.registry, &*self.store, term).await;
         }
         self.due = self.reflected.clone();
@@ -456,7 +457,7 @@ impl Tasks {
         }
     }
 
-    /// Stops the workers of a term that is over. Another term has workers of its own.
+    /// Stops the workers of a term that is over. The next term starts new workers.
     async fn stop_workers(&mut self) {
         self.due = None;
         self.stop_workers.cancel();
@@ -466,8 +467,7 @@ impl Tasks {
         metrics::forget_workers();
     }
 
-    /// Waits for the end of the server, whether it was requested or not, and stops everything in
-    /// order.
+    /// Waits for the end of the server, requested or not, and stops everything in order.
     async fn supervise(mut self) -> anyhow::Result<()> {
         let mut written = None;
         let fault = loop {
@@ -499,7 +499,7 @@ impl Tasks {
                 LeadershipEvent::Ended(fault) => Some(fault),
             },
             () = self.shutdown.begun(), if self.leadership.can_hand_over() => {
-                // Others need not wait until the last request here has ended.
+                // Other replicas need not wait until the last request here has finished.
                 self.stop_workers.cancel();
                 self.leadership.hand_over().await;
                 continue;
@@ -516,7 +516,7 @@ impl Tasks {
             };
         };
         if fault.is_some() {
-            // Requests in progress will probably fail, but clients should get an answer.
+            // Requests in progress will probably fail, but clients should get a response.
             self.shutdown.begin();
             if self.leadership.can_hand_over() {
                 self.stop_workers.cancel();
@@ -539,8 +539,8 @@ impl Tasks {
         self.leadership.end().await;
         drop(self.worker_set);
         if written.is_none() {
-            // The server and the workers were the last users of the queue. It empties, and the
-            // loop ends. Work that was cut off may still hold it; nobody waits for its writes.
+            // The server and the workers were the last users of the queue. Once it is empty, the
+            // loop ends. Aborted work may still hold it, but nothing waits for its writes.
             match tokio::time::timeout(WRITER_MAX, &mut self.writing).await {
                 Ok(ended) => ended.context("the writer panicked")?.context("the last writes failed")?,
                 Err(_) => tracing::warn!("the writer did not end in time; all acknowledged writes are stored"),

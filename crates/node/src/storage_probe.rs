@@ -1,4 +1,4 @@
-//! Checks at intervals whether the store can write, and more often after a failure.
+//! Probes at intervals whether the store can write, and more often after a failure.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use ballast_server::{Check, Counts};
 use ballast_store::Store;
 use ballast_watch::Cache;
 
-/// The result of the last check (HE6). A server whose store cannot write is alive, but not ready.
+/// The result of the last probe (HE6). A server that cannot write is alive, but not ready.
 #[derive(Clone, Default)]
 pub struct StorageProbe {
     fault: Arc<Mutex<Option<String>>>,
@@ -17,15 +17,15 @@ pub struct StorageProbe {
 
 impl StorageProbe {
     const EVERY: Duration = Duration::from_secs(10);
-    /// The pause after a failed check. A probe of a cluster asks about as often.
+    /// Pause after a failed probe. A kubelet's readiness probe has a similar period.
     const RETRY_EVERY: Duration = Duration::from_millis(500);
     const ANSWER_MAX: Duration = Duration::from_secs(5);
-    /// How long a check may take after a failure. The database may have moved meanwhile.
+    /// Timeout of a probe after a failure. The database may have moved meanwhile.
     const RETRY_ANSWER_MAX: Duration = Duration::from_secs(1);
 
-    /// Checks the store for as long as it is polled. After a failed check, a commit that becomes
+    /// Probes the store until it is dropped. After a failed probe, a commit that becomes
     /// visible proves that the store can be written. A renewed lease does not: with a full disk,
-    /// the database refuses commits and still renews leases.
+    /// the database rejects commits and still renews leases.
     pub async fn run(self, store: Arc<dyn Store>, cache: Cache) {
         let mut was_failing = false;
         loop {
@@ -57,7 +57,7 @@ impl StorageProbe {
         }
     }
 
-    /// The readiness check: it fails while the last probe has failed.
+    /// Returns the readiness check, which fails while the last probe failed.
     pub fn check(self) -> Check {
         Check::new("storage", Counts::Ready, move || {
             self.fault.lock().expect("no panic while it is held").clone().map_or(Ok(()), Err)

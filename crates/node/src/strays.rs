@@ -1,12 +1,13 @@
-//! Tells of stored bindings that have no effect: they name a workload of another namespace (WH10).
+//! Reports stored bindings that have no effect because they name a workload of another namespace
+//! (WH10).
 //!
-//! No client can create such a binding any more, and Karmada's detector never makes one. An older
-//! version may have stored it, or an import. It stays as it is.
+//! Clients can no longer create such a binding, and Karmada's detector never creates one. An older
+//! version or an import may have stored it. It is left unchanged.
 
 use ballast_api::karmada::work::v1alpha2::{PartialBinding, RESOURCE_BINDINGS};
 use ballast_watch::View;
 
-/// Logs one line, if there are any. It reads all bindings: about a microsecond for each.
+/// Logs one line, if there are any. It reads all bindings, at about a microsecond each.
 pub fn tell(view: &View) {
     let mut strays = view
         .list(RESOURCE_BINDINGS, None)

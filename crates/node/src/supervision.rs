@@ -1,11 +1,11 @@
-//! What `serve` waits for while a server runs: a task that ends by itself, and a reflector that is
-//! synced.
+//! Futures that `serve` awaits while a server runs: the unexpected end of a task, and the sync of a
+//! reflector.
 
 use tokio::task::{JoinError, JoinHandle};
 
 use super::attached::Progress;
 
-/// The error for a task that has ended although the server still runs, which is a bug of Ballast.
+/// Returns the error for a task that has ended although the server still runs, which is a bug.
 pub fn ended_unasked(task: &str, ended: Result<(), JoinError>) -> anyhow::Error {
     match ended {
         Ok(()) => anyhow::anyhow!("the {task} ended by itself"),
@@ -25,8 +25,7 @@ pub async fn reflector_ended(reflector: &mut Option<JoinHandle<()>>) -> anyhow::
     }
 }
 
-/// Waits until the reflector that the workers depend on is synced. Never returns where there is
-/// none.
+/// Waits until the reflector that the workers depend on is synced. Never returns if there is none.
 pub async fn reflector_synced(due: &Option<Progress>) {
     match due {
         None => std::future::pending().await,

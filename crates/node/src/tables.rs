@@ -1,16 +1,16 @@
 //! The SQL view of each kind: `select name, triggered_at, clusters from resource_bindings`.
 //!
-//! Every kind has a table that is named after it. The kind's row says which of its fields are
-//! columns beside those that all tables have.
+//! Every kind has a table that is named after it. The kind's row lists the fields that are columns
+//! in addition to the common ones.
 
 use ballast_resource::{Kinds, Lifetime, ResourceKind};
 use ballast_store::Table;
 
-/// The suffix of the API groups of the Fleet family.
+/// The suffix of the API groups of the KubeFleet family.
 const FLEET: &str = ".kubernetes-fleet.io";
 
-/// One table for each stored kind. If both families have a kind of the same name, the name of
-/// Fleet's table begins with `fleet_`.
+/// Returns one table for each stored kind. If both families have a kind of the same name,
+/// KubeFleet's table has the prefix `fleet_`.
 pub fn tables(kinds: &Kinds) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     for row in kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version()) {
@@ -24,8 +24,8 @@ pub fn tables(kinds: &Kinds) -> Vec<Table> {
     tables
 }
 
-/// `resource_bindings` of kind `ResourceBinding` and plural `resourcebindings`: the kind says where
-/// the words begin, and the plural says how the last one ends.
+/// Returns the name of the table: `resource_bindings` for the kind `ResourceBinding` and the plural
+/// `resourcebindings`. The kind shows where words begin, and the plural how the last one ends.
 fn table_name(row: &ResourceKind) -> String {
     let shared = row.kind.bytes().zip(row.plural.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     let mut name = String::with_capacity(row.plural.len() + 4);
@@ -55,7 +55,7 @@ mod tests {
         assert!(names.iter().any(|name| name == "fleet_cluster_resource_bindings"), "{names:?}");
     }
 
-    /// A column with a misspelled path would be empty for ever.
+    /// A column with a misspelled path would always be empty.
     #[test]
     fn columns_are_fields_that_the_kind_has() {
         let kinds = ballast_api::kinds();

@@ -1,4 +1,4 @@
-//! Development certificates: what is made, what is kept, and what is refused with which advice.
+//! Tests of development certificates: creation, reuse, and rejection with advice.
 
 use std::fs;
 

@@ -1,17 +1,17 @@
-//! Beside a Karmada: `--attach`.
+//! Flags of a server that is attached to a Karmada: `--attach`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 
-/// Flags about the Karmada that keeps clusters, bindings and policies in place of Ballast.
+/// Flags about the Karmada that stores clusters, bindings and policies instead of Ballast.
 #[derive(Args, Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AttachArgs {
-    /// Kubeconfig of a Karmada, in which clusters, bindings and policies stay. Ballast schedules
-    /// the bindings that name it (--scheduler-name) and writes them there. Karmada's controllers do
-    /// the rest. It excludes --beneath-karmada
+    /// Kubeconfig of a Karmada that keeps storing clusters, bindings and policies. Ballast
+    /// schedules the bindings that name it (--scheduler-name) and writes the placements there;
+    /// Karmada's controllers do the rest. It excludes `--beneath-karmada`
     #[arg(long, env = "BALLAST_ATTACH", value_name = "FILE")]
     pub attach: Option<PathBuf>,
 

@@ -12,7 +12,7 @@ pub struct AuditArgs {
     #[arg(long, env = "BALLAST_AUDIT_LOG_PATH")]
     pub audit_log_path: Option<PathBuf>,
 
-    /// What is written: a Policy of audit.k8s.io/v1. Default: the metadata of every request
+    /// Audit policy: a Policy of audit.k8s.io/v1. Default: the metadata of every request
     #[arg(long, env = "BALLAST_AUDIT_POLICY_FILE", requires = "audit_log_path")]
     pub audit_policy_file: Option<PathBuf>,
 

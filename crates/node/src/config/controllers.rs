@@ -1,8 +1,8 @@
-//! Which background loops run: `--controllers` in kube-controller-manager's manner, and
-//! `--beneath-karmada`, which turns off the loops whose work Karmada's controllers do (BK3).
+//! The set of background loops that run: `--controllers` as in kube-controller-manager, and
+//! `--beneath-karmada`, which turns off the loops that duplicate Karmada's controllers (BK3).
 //!
-//! Three older switches (`FailoverArgs`) turn off a part of a loop, and keep working. Flags that
-//! contradict each other are an error, because it is not clear which of them should count.
+//! Three older switches (`FailoverArgs`) turn off a part of a loop, and are still supported. Flags
+//! that contradict each other are an error, because neither has precedence.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use ballast_attach::Access;
 use ballast_rebalance::suggestion::with_suggestion;
 
 /// The background loops that do not run when the server is attached to a Karmada: its controllers
-/// do the same, and its webhooks enforce the quotas.
+/// do the same work, and its webhooks enforce the quotas.
 #[cfg(feature = "attach")]
 const NOT_WHEN_ATTACHED: [&str; 9] = [
     "application-failover",
@@ -31,7 +31,7 @@ const NOT_WHEN_ATTACHED: [&str; 9] = [
     "rebalancer",
 ];
 
-/// The only loops of a server that writes nothing upstream.
+/// The only loops of a server that is attached read-only.
 #[cfg(feature = "attach")]
 const ONLY_READING: [&str; 2] = ["census", "events"];
 
@@ -61,18 +61,18 @@ pub const CONTROLLERS: [&str; 22] = [
     "ttl",
 ];
 
-/// The loops that `*` leaves out: they run only if they are named.
+/// The loops that `*` excludes: they run only if they are named.
 const OFF_BY_DEFAULT: [&str; 1] = ["descheduler"];
 
-/// The loops whose work Karmada's own controllers do.
+/// The loops that duplicate Karmada's own controllers.
 const KARMADAS: [&str; 6] =
     ["application-failover", "cluster-finalizer", "cluster-taints", "failover", "graceful-eviction", "policy"];
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ControllersArgs {
-    /// Background loops to run: `*` is all of them but descheduler, NAME is one, -NAME takes one
-    /// out. They are application-failover, census, cluster-finalizer, cluster-taints, descheduler,
+    /// Background loops to run: `*` is all of them but descheduler, NAME adds one, -NAME removes
+    /// one. They are application-failover, census, cluster-finalizer, cluster-taints, descheduler,
     /// events, failover, fleet-scheduler, graceful-eviction, host-inventory, inventory,
     /// member-cluster, own-fields, placement, policy, quota, rebalance, rebalance-schedule,
     /// rebalancer, rollout, scheduler and ttl
@@ -86,7 +86,7 @@ pub struct ControllersArgs {
     )]
     pub controllers: Vec<Item>,
 
-    /// Do not run the loops whose work Karmada's own controllers do: application-failover,
+    /// Do not run the loops that duplicate Karmada's own controllers: application-failover,
     /// cluster-finalizer, cluster-taints, failover, graceful-eviction and policy
     #[arg(
         long,
@@ -137,7 +137,7 @@ impl Serialize for Item {
     }
 }
 
-/// The background loops that do not run.
+/// The background loops, as the set of disabled ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers {
     off: BTreeSet<&'static str>,
@@ -150,12 +150,12 @@ impl Default for Controllers {
 }
 
 impl Controllers {
-    /// Whether the loop of this name runs.
+    /// Returns whether the loop of this name runs.
     pub fn run(&self, name: &str) -> bool {
         !self.off.contains(name)
     }
 
-    /// The entries of `--controllers` that mean the same.
+    /// Returns equivalent entries of `--controllers`.
     fn listed(&self) -> Vec<Item> {
         let off = self.off.iter().filter(|name| !OFF_BY_DEFAULT.contains(name)).map(|name| Item::Off(name));
         let on = OFF_BY_DEFAULT.iter().filter(|name| self.run(name)).map(|name| Item::On(name));
@@ -164,7 +164,7 @@ impl Controllers {
 }
 
 impl ControllersArgs {
-    /// The background loops that these flags choose.
+    /// Returns the background loops that these flags select.
     pub fn chosen(&self) -> Result<Controllers, UsageError> {
         let named = |item: fn(&'static str) -> Item| move |name: &&'static str| self.controllers.contains(&item(name));
         let (is_on, is_off) = (named(Item::On), named(Item::Off));
@@ -187,11 +187,11 @@ impl ControllersArgs {
         Ok(Controllers { off: CONTROLLERS.into_iter().filter(|name| !runs(name)).collect() })
     }
 
-    /// Takes out the loops that do not run in an attached server.
+    /// Removes the loops that do not run in an attached server.
     ///
     /// # Errors
     ///
-    /// If `--controllers` names one of them, or with `--beneath-karmada`.
+    /// Returns an error if `--controllers` names one of them, or with `--beneath-karmada`.
     #[cfg(feature = "attach")]
     pub fn settle_attached(&mut self, access: Access) -> Result<(), UsageError> {
         if self.beneath_karmada {
@@ -207,7 +207,7 @@ impl ControllersArgs {
         Ok(())
     }
 
-    /// Takes out these loops, which do not run with `flag`. It is an error if `--controllers` names
+    /// Removes these loops, which do not run with `flag`. Returns an error if `--controllers` names
     /// one of them.
     #[cfg(feature = "attach")]
     fn leave(&mut self, names: &[&'static str], flag: &str) -> Result<(), UsageError> {
@@ -221,7 +221,7 @@ impl ControllersArgs {
         Ok(())
     }
 
-    /// Takes out every loop except these.
+    /// Removes every loop except these.
     #[cfg(feature = "attach")]
     fn keep_only(&mut self, names: &[&'static str]) -> Result<(), UsageError> {
         let chosen = self.chosen()?;
@@ -230,7 +230,7 @@ impl ControllersArgs {
         Ok(())
     }
 
-    /// Resolves these flags and the older switches. It is an error if they contradict each other.
+    /// Resolves these flags and the older switches. Returns an error if they contradict each other.
     pub(super) fn settle(&mut self, failover: &mut FailoverArgs) -> Result<(), UsageError> {
         let chosen = self.chosen()?;
         for (flag, name, switch) in [
@@ -273,7 +273,7 @@ mod tests {
         parsed.map_err(|error| error.to_string())?.args.settled().map_err(|error| error.to_string())
     }
 
-    /// The loops that do not run.
+    /// Returns the names of the disabled loops.
     fn off(words: &[&str]) -> Vec<&'static str> {
         args(words).unwrap().controllers.chosen().unwrap().off.into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! Flags about the use of a database. Most are about a database server.
+//! Flags about the database. Most apply to a database server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::GoDuration;
 use super::history::{ByteCount, bytes};
 use ballast_store::Settings;
 
-/// The most connections that a PostgreSQL server can be configured with.
+/// Maximum number of connections that PostgreSQL can be configured with.
 const CONNECTIONS_MAX: i64 = 262_143;
 
 #[derive(Args, Clone, Debug, Serialize)]
@@ -21,7 +21,7 @@ pub struct DatabaseArgs {
     #[arg(long, env = "BALLAST_DATABASE_PASSWORD_FILE")]
     pub database_password_file: Option<PathBuf>,
 
-    /// Most connections that read from PostgreSQL; two more write and listen
+    /// Maximum number of connections that read from PostgreSQL; two more write and listen
     #[arg(long, env = "BALLAST_DATABASE_MAX_CONNECTIONS", default_value_t = 8, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=CONNECTIONS_MAX))]
     pub database_max_connections: u32,
 
@@ -29,23 +29,23 @@ pub struct DatabaseArgs {
     #[arg(long, env = "BALLAST_DATABASE_CONNECTION_WAIT", default_value = "5s", value_parser = wait)]
     pub database_connection_wait: GoDuration,
 
-    /// How long PostgreSQL may take to answer a statement
+    /// How long PostgreSQL may take to execute a statement
     #[arg(long, env = "BALLAST_DATABASE_TIMEOUT", default_value = "20s", value_parser = wait)]
     pub database_timeout: GoDuration,
 
-    /// How much of the WAL of a SQLite file another program may keep from being moved into it, by
-    /// reading in one transaction. Above that, writes are refused until it ends
+    /// Maximum size of the WAL of a SQLite file while a read transaction of another program
+    /// prevents a checkpoint. Above it, writes are rejected until that transaction ends
     #[arg(long, env = "BALLAST_DATABASE_WAL_MAX_BYTES", default_value = "2Gi", value_parser = bytes)]
     pub database_wal_max_bytes: ByteCount,
 
     /// Migrate a log on a database server that an older version has written. This cannot be undone,
-    /// and replicas of the older version do not start after it: make a backup first. Without the
-    /// flag the server refuses such a log. A SQLite file is migrated in any case
+    /// and replicas of the older version do not start afterwards: make a backup first. Without the
+    /// flag the server refuses to open such a log. A SQLite file is always migrated
     #[arg(long, env = "BALLAST_MIGRATE")]
     pub migrate: bool,
 
-    /// Damaged objects that the server goes on without, as `ballast check` names them: their rows
-    /// are set aside in the table `quarantine`. An object that is not damaged stays
+    /// Damaged objects to start without, as `ballast check` names them: their rows are moved to the
+    /// table `quarantine`. An object that is not damaged is not moved
     #[arg(long, env = "BALLAST_QUARANTINE", value_name = "OBJECT", value_delimiter = ',', value_parser = object)]
     pub quarantine: Vec<String>,
 }
@@ -72,7 +72,7 @@ fn object(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses a time to wait, from 100 ms to 1 hour.
+/// Parses a wait timeout, from 100 ms to 1 hour.
 fn wait(text: &str) -> Result<GoDuration, String> {
     let wait: GoDuration = text.parse()?;
     let allowed = Duration::from_millis(100)..=Duration::from_secs(60 * 60);

@@ -16,16 +16,17 @@ use ballast_scheduler::RescueOptions;
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct EstimatorArgs {
-    /// Ask the karmada-scheduler-estimator of each member cluster how many replicas fit
+    /// Query the karmada-scheduler-estimator of each member cluster for the number of replicas that
+    /// fit
     #[arg(long, env = "BALLAST_ENABLE_SCHEDULER_ESTIMATOR", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub enable_scheduler_estimator: bool,
 
-    /// Do not ask the estimators of clusters whose syncMode is Pull
+    /// Do not query the estimators of clusters with syncMode Pull
     #[arg(long, value_name = "BOOL", env = "BALLAST_DISABLE_SCHEDULER_ESTIMATOR_IN_PULL_MODE", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub disable_scheduler_estimator_in_pull_mode: bool,
 
-    /// How long an estimator may take to answer. One that takes longer is left out until it answers
-    /// again
+    /// Timeout of a request to an estimator. An estimator that exceeds it is ignored until it
+    /// responds again
     #[arg(long, env = "BALLAST_SCHEDULER_ESTIMATOR_TIMEOUT", default_value = "3s")]
     pub scheduler_estimator_timeout: GoDuration,
 
@@ -33,7 +34,7 @@ pub struct EstimatorArgs {
     #[arg(long, env = "BALLAST_SCHEDULER_ESTIMATOR_SERVICE_NAMESPACE", default_value = "karmada-system")]
     pub scheduler_estimator_service_namespace: String,
 
-    /// What the names of these Services begin with; a dash and the name of the cluster follow
+    /// Prefix of the names of these Services; a dash and the name of the cluster follow
     #[arg(long, env = "BALLAST_SCHEDULER_ESTIMATOR_SERVICE_PREFIX", default_value = "karmada-scheduler-estimator")]
     pub scheduler_estimator_service_prefix: String,
 
@@ -41,17 +42,17 @@ pub struct EstimatorArgs {
     #[arg(long, env = "BALLAST_SCHEDULER_ESTIMATOR_PORT", default_value_t = 10352, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     pub scheduler_estimator_port: u16,
 
-    /// Where estimators listen, for hosts that cannot resolve the names of Services: a YAML file
+    /// Addresses of estimators, for hosts that cannot resolve the names of Services: a YAML file
     /// with `CLUSTER: HOST:PORT` lines. Clusters that it does not name have no estimator
     #[arg(long, env = "BALLAST_SCHEDULER_ESTIMATOR_ADDRESSES_FILE", value_name = "FILE")]
     pub scheduler_estimator_addresses_file: Option<PathBuf>,
 
-    /// CA that the certificates of estimators are checked with (PEM). Without it, and without
-    /// --insecure-skip-estimator-verify, estimators are asked without TLS
+    /// CA that verifies the certificates of estimators (PEM). Without it, and without
+    /// --insecure-skip-estimator-verify, estimators are queried without TLS
     #[arg(long, env = "BALLAST_SCHEDULER_ESTIMATOR_CA_FILE", value_name = "FILE")]
     pub scheduler_estimator_ca_file: Option<PathBuf>,
 
-    /// Certificate that estimators see (PEM)
+    /// Client certificate for estimators (PEM)
     #[arg(
         long,
         env = "BALLAST_SCHEDULER_ESTIMATOR_CERT_FILE",
@@ -69,17 +70,17 @@ pub struct EstimatorArgs {
     )]
     pub scheduler_estimator_key_file: Option<PathBuf>,
 
-    /// Accept every certificate of an estimator. For tests: whoever answers is believed
+    /// Accept every certificate of an estimator, without verification. For tests only
     #[arg(long, value_name = "BOOL", env = "BALLAST_INSECURE_SKIP_ESTIMATOR_VERIFY", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub insecure_skip_estimator_verify: bool,
 
-    /// Tell estimators what is on its way to their clusters, so that they find nodes for it. Only
-    /// for estimators with the gate SchedulingOvercommitProtection: others ignore it, do not say
-    /// so, and answer too high
+    /// Send the workloads that are being placed to estimators, so that they find nodes for them.
+    /// Only for estimators with the gate SchedulingOvercommitProtection: others ignore the list
+    /// without an error, and return estimates that are too high
     #[arg(long, value_name = "BOOL", env = "BALLAST_SCHEDULER_ESTIMATOR_ASSUMED_WORKLOADS", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub scheduler_estimator_assumed_workloads: bool,
 
-    /// How often the loop descheduler looks for replicas that their cluster cannot schedule
+    /// How often the loop descheduler checks for replicas that their cluster cannot schedule
     #[arg(long, env = "BALLAST_DESCHEDULING_INTERVAL", default_value = "2m")]
     pub descheduling_interval: GoDuration,
 
@@ -89,14 +90,16 @@ pub struct EstimatorArgs {
 }
 
 impl EstimatorArgs {
-    /// When the loop descheduler moves what.
+    /// Returns the interval and threshold of the loop descheduler.
     pub fn rescue(&self) -> RescueOptions {
         RescueOptions { interval: self.descheduling_interval.0, threshold: self.unschedulable_threshold.0 }
     }
 
+    /// Checks the flags of the loop descheduler.
+    ///
     /// # Errors
     ///
-    /// If descheduler runs, and has nobody to ask, or no pause.
+    /// Returns an error if descheduler runs and no estimator is enabled, or its interval is zero.
     pub(super) fn settle(&self, controllers: &Controllers) -> Result<(), UsageError> {
         if !controllers.run("descheduler") {
             return Ok(());
@@ -109,12 +112,12 @@ impl EstimatorArgs {
         Err(UsageError(what.to_owned()))
     }
 
-    /// The estimators that these flags name. `None`: none is asked. `services` is the API server
-    /// that may know their Services.
+    /// Opens the estimators that these flags configure. `None` if they are disabled. `services` is
+    /// the API server that may know their Services.
     ///
     /// # Errors
     ///
-    /// A file cannot be used, or no time is left to answer.
+    /// Returns an error if a file cannot be used, or if the timeout is zero.
     pub fn open(
         &self,
         services: Option<Box<dyn Services>>,

@@ -1,4 +1,4 @@
-//! Flags about failing clusters, with the names of Karmada's controller manager.
+//! Flags about failover of clusters, with the names of Karmada's controller manager.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -31,21 +31,21 @@ pub struct FailoverArgs {
     #[arg(long, env = "BALLAST_ALLOW_NO_EXECUTE_TAINT_POLICY", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub allow_no_execute_taint_policy: bool,
 
-    /// Keep a deleted Cluster until no binding is placed on it, by the finalizer
-    /// `karmada.io/cluster-controller`; false where Karmada's cluster controller does [default:
-    /// whether cluster-finalizer runs]
+    /// Keep a deleted Cluster until no binding is placed on it, with the finalizer
+    /// `karmada.io/cluster-controller`; set to false if Karmada's cluster controller does that
+    /// [default: whether cluster-finalizer runs]
     #[arg(long, env = "BALLAST_MANAGE_CLUSTER_FINALIZER")]
     pub manage_cluster_finalizer: Option<bool>,
 
-    /// How workloads leave a tainted cluster if their binding does not say so
+    /// Purge mode of evictions from a tainted cluster if the binding does not specify one
     #[arg(long, env = "BALLAST_NO_EXECUTE_TAINT_EVICTION_PURGE_MODE", value_enum, default_value_t)]
     pub no_execute_taint_eviction_purge_mode: PurgeMode,
 
-    /// Bindings to evict a second; 0 evicts none
+    /// Bindings to evict per second; 0 evicts none
     #[arg(long, env = "BALLAST_RESOURCE_EVICTION_RATE", default_value_t = 0.5, allow_negative_numbers = true, value_parser = rate)]
     pub resource_eviction_rate: f64,
 
-    /// Bindings to evict a second while too many clusters of a large fleet are not ready
+    /// Bindings to evict per second while too many clusters of a large fleet are not ready
     #[arg(long, env = "BALLAST_SECONDARY_RESOURCE_EVICTION_RATE", default_value_t = 0.1, allow_negative_numbers = true, value_parser = rate)]
     pub secondary_resource_eviction_rate: f64,
 
@@ -53,7 +53,8 @@ pub struct FailoverArgs {
     #[arg(long, env = "BALLAST_UNHEALTHY_CLUSTER_THRESHOLD", default_value_t = 0.55, allow_negative_numbers = true, value_parser = share)]
     pub unhealthy_cluster_threshold: f64,
 
-    /// A fleet with more clusters is large: evictions slow down there, and stop in a small one
+    /// Number of clusters above which a fleet is large: evictions slow down there, and stop in a
+    /// small one
     #[arg(long, env = "BALLAST_LARGE_CLUSTER_NUM_THRESHOLD", default_value_t = 10, allow_negative_numbers = true, value_parser = clusters)]
     pub large_cluster_num_threshold: usize,
 
@@ -62,14 +63,14 @@ pub struct FailoverArgs {
     #[arg(long, env = "BALLAST_GRACEFUL_EVICTION_TIMEOUT", default_value = "10m")]
     pub graceful_eviction_timeout: GoDuration,
 
-    /// How much longer an evicted workload stays on the old cluster if its replicas have no other
-    /// place, or are not ready there: a duration, or `never` for no end. 0s is Karmada's way
-    /// [default: never, and 0s in the profile karmada]
+    /// How much longer an evicted workload stays on the old cluster if its replicas fit on no other
+    /// cluster, or are not ready there: a duration, or `never` for no limit. 0s is Karmada's
+    /// behavior [default: never, and 0s in the profile karmada]
     #[arg(long, env = "BALLAST_EVICTION_LAST_COPY_TIMEOUT", value_name = "DURATION|never")]
     pub eviction_last_copy_timeout: Option<LastCopyTimeout>,
 }
 
-/// `never`, or a duration as Go writes it.
+/// `never`, or a duration in Go's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastCopyTimeout {
     Never,
@@ -151,7 +152,7 @@ impl FailoverArgs {
         FailoverOptions { unready, taints, finalizer, grace_seconds, last_copy, ..FailoverOptions::default() }
     }
 
-    /// Writes out what the profile says where a flag does not.
+    /// Sets flags that were not given to the defaults of the profile.
     pub(super) fn settle(&mut self, profile: SchedulingProfile) {
         self.eviction_last_copy_timeout.get_or_insert(match profile {
             SchedulingProfile::Default => LastCopyTimeout::Never,
@@ -160,10 +161,10 @@ impl FailoverArgs {
     }
 }
 
-/// The slowest rate above zero: one binding in eleven days.
+/// The lowest rate above zero: one binding in eleven days.
 const RATE_MIN: f64 = 1e-6;
 
-/// Reads a number of evictions a second.
+/// Parses a number of evictions per second.
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| *rate == 0.0 || (*rate >= RATE_MIN && rate.is_finite()));
     rate.ok_or_else(|| format!("give a number of bindings a second, such as 0.5: 0 for none, or at least {RATE_MIN}"))

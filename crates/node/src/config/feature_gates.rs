@@ -1,5 +1,5 @@
-//! `--feature-gates`: Karmada's gates by their names (BK9). The gates that the scheduler reads have
-//! defaults in the scheduling profile.
+//! `--feature-gates`: Karmada's gates with their upstream names (BK9). The gates that the scheduler
+//! reads have defaults in the scheduling profile.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use super::SchedulingProfile;
 use ballast_engine::karmada::Profile;
 use ballast_rebalance::suggestion::with_suggestion;
 
-/// Sets all alpha gates that are not named themselves, in any order, as in Kubernetes. The gates
+/// Sets all alpha gates that are not named explicitly, in any order, as in Kubernetes. The gates
 /// that the scheduler reads are all alpha.
 const ALL_ALPHA: &str = "AllAlpha";
 const FEDERATED_QUOTAS: &str = "FederatedQuotaEnforcement";
@@ -18,10 +18,10 @@ const MULTIPLE_POD_TEMPLATES: &str = "MultiplePodTemplatesScheduling";
 const OVERCOMMIT_PROTECTION: &str = "SchedulingOvercommitProtection";
 const WORKLOAD_AFFINITY: &str = "WorkloadAffinity";
 
-/// The gates that Karmada's components know.
+/// The gates of Karmada's components.
 const GATES: [(&str, Meaning); 19] = [
     (ALL_ALPHA, Meaning::Chosen),
-    // Among the beta gates are some that are always on.
+    // Some beta gates are always on.
     ("AllBeta", Meaning::Always(true)),
     ("ContextualLogging", Meaning::OfOthers),
     ("ControllerPriorityQueue", Meaning::OfOthers),
@@ -44,12 +44,12 @@ const GATES: [(&str, Meaning); 19] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// The scheduler reads it.
+    /// The scheduler reads the gate.
     Chosen,
-    /// The scheduler always behaves as with this value.
+    /// The scheduler always behaves like this value.
     Always(bool),
-    /// Only other components read it. It is accepted, so that all components can have the same
-    /// flag.
+    /// Only other components read the gate. It is accepted, so that all components can have the
+    /// same flag.
     OfOthers,
 }
 
@@ -59,12 +59,12 @@ pub struct FeatureGatesArgs {
     /// Karmada's feature gates: NAME=true or NAME=false. WorkloadAffinity,
     /// MultiplePodTemplatesScheduling, FederatedQuotaEnforcement and SchedulingOvercommitProtection
     /// are on in the profile `default` and off in `karmada`; AllAlpha sets these four, if they are
-    /// not named. Gates of other components change nothing
+    /// not named. Gates of other components have no effect
     #[arg(long, env = "BALLAST_FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
     pub feature_gates: Vec<Gate>,
 }
 
-/// `WorkloadAffinity=true`
+/// A gate with its value, such as `WorkloadAffinity=true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
     name: &'static str,
@@ -100,7 +100,7 @@ impl Serialize for Gate {
 }
 
 impl FeatureGatesArgs {
-    /// Writes out the gates that the scheduler reads, with the profile's defaults.
+    /// Adds the gates that the scheduler reads, with the defaults of the profile.
     pub(super) fn settle(&mut self, profile: SchedulingProfile) {
         let Profile { workload_affinity, federated_quotas, multiple_pod_templates, reserves, .. } = profile.rules();
         for (name, default) in [
@@ -116,7 +116,7 @@ impl FeatureGatesArgs {
         }
     }
 
-    /// The profile with these gates.
+    /// Returns the profile with these gates applied.
     pub fn over(&self, profile: Profile) -> Profile {
         Profile {
             workload_affinity: self.read(WORKLOAD_AFFINITY).unwrap_or(profile.workload_affinity),
@@ -127,13 +127,12 @@ impl FeatureGatesArgs {
         }
     }
 
-    /// The given value of a gate that the scheduler reads, by its name or by AllAlpha.
+    /// Returns the given value of a gate that the scheduler reads, by its name or by AllAlpha.
     fn read(&self, name: &str) -> Option<bool> {
         self.last(name).or_else(|| self.last(ALL_ALPHA))
     }
 
-    /// The given value of a gate by its name. If it is given several times, the last one counts, as
-    /// in Kubernetes.
+    /// Returns the given value of a gate by its name. The last value wins, as in Kubernetes.
     fn last(&self, name: &str) -> Option<bool> {
         self.feature_gates.iter().rev().find(|gate| gate.name == name).map(|gate| gate.is_on)
     }
@@ -160,7 +159,7 @@ mod tests {
         assert_eq!(profile(Karmada, &["WorkloadAffinity=true"]), (true, false));
         assert_eq!(profile(Karmada, &["MultiplePodTemplatesScheduling=true", "PropagateDeps=false"]), (false, true));
         assert_eq!(profile(Default, &["WorkloadAffinity=true", "WorkloadAffinity=false"]), (false, true));
-        // The line of Karmada's own manifests.
+        // The flag in Karmada's own manifests.
         assert_eq!(profile(Karmada, &["AllAlpha=true", "AllBeta=true"]), (true, true));
         assert_eq!(profile(Karmada, &["WorkloadAffinity=false", "AllAlpha=true"]), (false, true));
         assert_eq!(profile(Default, &["AllAlpha=false", "WorkloadAffinity=true"]), (true, false));

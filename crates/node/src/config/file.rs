@@ -1,7 +1,6 @@
 //! `serve --config FILE`: the flags of `serve` as a file, in the form that `--print-config` prints.
 //!
-//! The command line wins over the environment, the environment over the file, and the file over the
-//! default.
+//! The command line overrides the environment, the environment the file, and the file the default.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,10 +13,10 @@ use serde_json::{Map, Value};
 use crate::UsageError;
 use ballast_rebalance::suggestion::with_suggestion;
 
-/// Flags that are about the command line itself.
+/// Flags that only make sense on the command line.
 const NOT_IN_A_FILE: [&str; 3] = ["config", "print-config", "help"];
 
-/// The flags that the file adds to those that `matches` was made from.
+/// Returns the flags that the file adds to the arguments that `matches` was parsed from.
 pub fn flags(path: &Path, serve: &Command, matches: &ArgMatches) -> Result<Vec<OsString>, UsageError> {
     let shown = path.display();
     let read = || -> anyhow::Result<Map<String, Value>> {
@@ -48,7 +47,7 @@ pub fn flags(path: &Path, serve: &Command, matches: &ArgMatches) -> Result<Vec<O
     Ok(flags)
 }
 
-/// One flag, in words of the command line.
+/// Converts one flag to command-line arguments.
 fn written(arg: &Arg, name: &str, value: &Value) -> Result<Vec<OsString>, String> {
     let scalar = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),

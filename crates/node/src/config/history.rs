@@ -1,4 +1,4 @@
-//! Flags about how long the log keeps the past.
+//! Flags about the retention of the log's history.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::GoDuration;
 use ballast_k8s::Quantity;
 use ballast_watch::Limits;
 
-/// A shorter history would end watches that pause for a moment.
+/// A shorter history would end watches that reconnect after a short interruption.
 const HISTORY_MIN: Duration = Duration::from_secs(60);
 const HISTORY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -19,24 +19,24 @@ const BYTES_MIN: u64 = 16 << 20;
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HistoryArgs {
-    /// How long the log keeps old states of objects: for `asOf`, for lists of old states, and for
-    /// watches that resume. The time is shorter while there are more changes than
-    /// --history-max-changes keeps; ballast_store_history_seconds shows it
+    /// Retention of old states of objects: for `asOf`, for lists of old states, and for watches
+    /// that resume. It is shorter if there are more changes than --history-max-changes;
+    /// ballast_store_history_seconds reports it
     #[arg(long, env = "BALLAST_HISTORY", default_value = "1h", value_parser = history)]
     pub history: GoDuration,
 
-    /// The most changes that the log keeps, whatever their age. Default: four for each object, and
-    /// at least 200000
+    /// Maximum number of changes that the log keeps, regardless of their age. Default: four for
+    /// each object, and at least 200000
     #[arg(long, env = "BALLAST_HISTORY_MAX_CHANGES", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1_000..))]
     pub history_max_changes: Option<u32>,
 
-    /// The most bytes that the log keeps beside the newest states, such as 512Mi or 2Gi. Above
-    /// that, the oldest changes are removed first; ballast_store_history_bytes shows the size
+    /// Maximum bytes that the log keeps in addition to the newest states, such as 512Mi or 2Gi.
+    /// Above it, the oldest changes are removed first; ballast_store_history_bytes reports the size
     #[arg(long, env = "BALLAST_HISTORY_MAX_BYTES", default_value = "2Gi", value_parser = bytes)]
     pub history_max_bytes: ByteCount,
 }
 
-/// A number of bytes, written as a quantity: `512Mi`.
+/// A number of bytes, parsed from a quantity such as `512Mi`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteCount {
     text: String,
@@ -50,7 +50,7 @@ impl Serialize for ByteCount {
 }
 
 impl HistoryArgs {
-    /// The limits of the log's history.
+    /// Returns the limits of the log's history.
     pub fn limits(&self) -> Limits {
         let limits =
             Limits { log_age_max: self.history.0, log_bytes_max: self.history_max_bytes.bytes, ..Limits::default() };
@@ -64,12 +64,12 @@ impl HistoryArgs {
     }
 }
 
-/// Parses a number of bytes that is no less than 16 MiB.
+/// Parses a number of bytes that is at least 16 MiB.
 pub(super) fn bytes(text: &str) -> Result<ByteCount, String> {
     at_least(BYTES_MIN, text).ok_or_else(|| "give a number of bytes of at least 16Mi, such as 512Mi".to_owned())
 }
 
-/// Parses the bytes of a namespace, which are no less than 1 MiB.
+/// Parses the bytes of a namespace, at least 1 MiB.
 pub(super) fn namespace_bytes(text: &str) -> Result<ByteCount, String> {
     at_least(1 << 20, text).ok_or_else(|| "give a number of bytes of at least 1Mi, such as 256Mi".to_owned())
 }

@@ -15,7 +15,8 @@ pub struct IdentityArgs {
     #[arg(long, env = "BALLAST_CLIENT_CA_FILE")]
     pub client_ca_file: Option<PathBuf>,
 
-    /// CAs (PEM) of front proxies, whose headers name the user. Default: those of the host cluster
+    /// CAs (PEM) of front proxies, which name the user in headers. Default: the CAs of the host
+    /// cluster
     #[arg(long, env = "BALLAST_REQUESTHEADER_CLIENT_CA_FILE")]
     pub requestheader_client_ca_file: Option<PathBuf>,
 
@@ -37,7 +38,7 @@ pub struct IdentityArgs {
     )]
     pub requestheader_username_headers: Vec<String>,
 
-    /// Headers that hold the user's uid
+    /// Headers that contain the user's uid
     #[arg(long, env = "BALLAST_REQUESTHEADER_UID_HEADERS", value_delimiter = ',')]
     pub requestheader_uid_headers: Vec<String>,
 
@@ -45,7 +46,7 @@ pub struct IdentityArgs {
     #[arg(long, env = "BALLAST_REQUESTHEADER_GROUP_HEADERS", value_delimiter = ',', default_value = "x-remote-group")]
     pub requestheader_group_headers: Vec<String>,
 
-    /// Prefixes of headers that hold extra fields of the user
+    /// Prefixes of headers that contain extra fields of the user
     #[arg(
         long,
         env = "BALLAST_REQUESTHEADER_EXTRA_HEADERS_PREFIX",
@@ -81,12 +82,12 @@ pub struct IdentityArgs {
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HostArgs {
-    /// Kubeconfig of the host cluster, which reviews tokens and accesses and names the front
+    /// Kubeconfig of the host cluster, which reviews tokens and accesses, and configures the front
     /// proxies
     #[arg(long, env = "BALLAST_KUBECONFIG", conflicts_with = "in_cluster")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// The host cluster is the cluster that this process runs in
+    /// Use the cluster that this process runs in as the host cluster
     #[arg(long, env = "BALLAST_IN_CLUSTER")]
     pub in_cluster: bool,
 
@@ -110,17 +111,17 @@ pub struct HostArgs {
     #[arg(long, env = "BALLAST_NAMESPACE_LIFECYCLE", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub namespace_lifecycle: bool,
 
-    /// Call the host cluster's admission webhooks whose rules match the kinds served here
+    /// Call the host cluster's admission webhooks with rules that match the kinds served here
     #[arg(long, env = "BALLAST_ADMISSION_WEBHOOKS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub admission_webhooks: bool,
 
-    /// Evaluate the host cluster's validating and mutating admission policies that mean the kinds
+    /// Evaluate the host cluster's validating and mutating admission policies that match the kinds
     /// served here
     #[arg(long, env = "BALLAST_ADMISSION_POLICIES", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub admission_policies: bool,
 
     /// Call validating webhooks and evaluate validating policies that match updates of bindings
-    /// also for what the scheduler and rebalances place, before it is committed
+    /// also for placements of the scheduler and of rebalances, before they are committed
     #[arg(long, value_name = "BOOL", env = "BALLAST_ADMISSION_WEBHOOKS_FOR_WORKERS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub admission_webhooks_for_workers: bool,
 
@@ -129,7 +130,7 @@ pub struct HostArgs {
     pub host_events: bool,
 
     /// Run the workers only while holding a lease of the host cluster. A replica without the lease
-    /// serves requests and stands by. Replicas that share a database write in its term
+    /// serves requests and stands by. Replicas that share a database write in the term of the lease
     #[arg(long, env = "BALLAST_LEADER_ELECT", num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub leader_elect: bool,
 
@@ -141,7 +142,7 @@ pub struct HostArgs {
     #[arg(long, env = "BALLAST_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s")]
     pub leader_elect_renew_deadline: GoDuration,
 
-    /// Pause between two tries to get or renew the lease; less than the renew deadline
+    /// Time between two attempts to acquire or renew the lease; less than the renew deadline
     #[arg(long, env = "BALLAST_LEADER_ELECT_RETRY_PERIOD", default_value = "2s")]
     pub leader_elect_retry_period: GoDuration,
 
@@ -153,7 +154,7 @@ pub struct HostArgs {
     #[arg(long, env = "BALLAST_LEADER_ELECT_RESOURCE_NAMESPACE", default_value = "ballast-system")]
     pub leader_elect_resource_namespace: String,
 
-    /// How long the answer to a TokenReview is cached
+    /// How long the response to a TokenReview is cached
     #[arg(long, env = "BALLAST_AUTHENTICATION_TOKEN_WEBHOOK_CACHE_TTL", default_value = "10s")]
     pub authentication_token_webhook_cache_ttl: GoDuration,
 

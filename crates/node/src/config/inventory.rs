@@ -12,15 +12,15 @@ use ballast_k8s::names::dns_label_faults;
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InventoryArgs {
-    /// Tell other programs of clusters and placements: a ClusterProfile in this namespace for each
-    /// cluster, and a PlacementDecision for each binding and each Fleet placement. Behind a host
-    /// cluster they are copied into its CRDs. Default: none
+    /// Publish clusters and placements to other programs: a ClusterProfile in this namespace for
+    /// each cluster, and a PlacementDecision for each binding and each KubeFleet placement. Behind
+    /// a host cluster they are copied into its CRDs. Default: none
     #[arg(long, env = "BALLAST_CLUSTER_INVENTORY_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     pub cluster_inventory_namespace: Option<String>,
 }
 
 impl InventoryArgs {
-    /// What tells of clusters and placements, if it is wanted.
+    /// Returns the inventory that publishes clusters and placements, if it is enabled.
     pub fn made(&self, scheduler: &str, clock: &Arc<dyn Clock>) -> Option<Inventory> {
         let namespace = self.cluster_inventory_namespace.as_deref()?;
         Some(Inventory::new(namespace, scheduler, Arc::clone(clock)))

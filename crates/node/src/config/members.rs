@@ -18,7 +18,8 @@ pub struct MembersArgs {
 }
 
 impl MembersArgs {
-    /// The source of the secrets. A folder is given explicitly, so it wins over the host cluster.
+    /// Returns the source of the secrets. A folder is configured explicitly, so it overrides the
+    /// host cluster.
     pub fn secrets(&self, host: Option<Host>) -> Secrets {
         match (&self.member_secrets_dir, host) {
             (Some(folder), _) => Secrets::Folder(folder.clone()),

@@ -9,25 +9,25 @@ use serde::Serialize;
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReplicaArgs {
-    /// For replicas that share a database: another replica leads after the leader has not renewed
-    /// its lease for this time
+    /// For replicas that share a database: another replica becomes leader after the leader has not
+    /// renewed its lease for this time
     #[arg(long, env = "BALLAST_LEADER_LEASE_SECONDS", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=300))]
     pub leader_lease_seconds: u16,
 
-    /// Where the other replicas reach this one: HOST:PORT, or an IP address alone for the port that
-    /// it listens on. Default: the address that it listens on
+    /// Address at which other replicas reach this one: HOST:PORT, or an IP address alone to use the
+    /// port that it listens on. Default: the address that it listens on
     #[arg(long, env = "BALLAST_ADVERTISE_ADDRESS", value_parser = reachable_at)]
     pub advertise_address: Option<String>,
 }
 
 impl ReplicaArgs {
-    /// The duration of the leader's lease in a shared database.
+    /// Returns the duration of the leader's lease in a shared database.
     pub fn lease(&self) -> Duration {
         Duration::from_secs(self.leader_lease_seconds.into())
     }
 
-    /// The address at which the others reach this replica, which listens on `port`. `None` without
-    /// the flag.
+    /// Returns the address at which other replicas reach this one, which listens on `port`. `None`
+    /// without the flag.
     pub fn advertised(&self, port: u16) -> Option<String> {
         let given = self.advertise_address.as_ref()?;
         Some(given.parse().map_or_else(|_| given.clone(), |ip: IpAddr| SocketAddr::new(ip, port).to_string()))
@@ -35,7 +35,7 @@ impl ReplicaArgs {
 }
 
 fn reachable_at(text: &str) -> Result<String, String> {
-    // A pod knows its address, which has colons of its own in an IPv6 cluster.
+    // A pod only knows its IP address, which contains colons in an IPv6 cluster.
     if text.parse::<IpAddr>().is_ok_and(|ip| !ip.is_unspecified()) {
         return Ok(text.to_owned());
     }

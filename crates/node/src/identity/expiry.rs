@@ -1,6 +1,7 @@
-//! The expiry of the serving certificate: always a metric, and a log line when it comes near.
+//! Reports the expiry of the serving certificate: always as a metric, and as a log line when it is
+//! near.
 //!
-//! An expired certificate is still served. Clients refuse it with an error that names the reason,
+//! An expired certificate is still served. Clients reject it with an error that names the reason,
 //! and the certificate of a running server can be replaced.
 
 use std::time::Duration;
@@ -12,7 +13,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use ballast_base::metrics;
 use ballast_k8s::Time;
 
-/// When to warn. A renewal should have happened by then.
+/// Remaining validity at which a warning is logged. A renewal should have happened before.
 const NEAR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ enum Phase {
     Over,
 }
 
-/// The expiry of a certificate, and what was logged about it.
+/// The expiry of a certificate, and the last phase that was logged.
 pub struct Expiry {
     /// Seconds since 1970. `None` if the certificate cannot be read.
     not_after: Option<i64>,
@@ -30,7 +31,7 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// The expiry of the first certificate of a PEM chain.
+    /// Returns the expiry of the first certificate of a PEM chain.
     pub fn of(chain: &[u8]) -> Expiry {
         let not_after = not_after(chain);
         metrics::serving_certificate(not_after.unwrap_or_default());

@@ -34,7 +34,7 @@ pub struct Identity {
     pub development: Option<certs::Files>,
     /// The host cluster, if the flags name one.
     pub host: Option<Host>,
-    /// The namespaces of the host cluster, where its admission needs them.
+    /// The namespaces of the host cluster, if its admission needs them.
     pub namespaces: Option<Namespaces>,
     pub background: JoinSet<()>,
     /// Readiness checks. Behind a host cluster, its CAs and its webhook configurations must have
@@ -43,7 +43,7 @@ pub struct Identity {
 }
 
 impl HostArgs {
-    /// Whether the flags name a host cluster for any purpose.
+    /// Returns whether the flags name a host cluster for any purpose.
     pub fn is_given(&self) -> bool {
         self.place().is_some() || self.authentication_kubeconfig.is_some() || self.authorization_kubeconfig.is_some()
     }
@@ -58,11 +58,12 @@ impl HostArgs {
 }
 
 impl Identity {
-    /// Reads everything that the flags name. Creates development certificates, if they are used.
+    /// Reads all files and objects that the flags name. Creates development certificates, if they
+    /// are used.
     ///
     /// # Errors
     ///
-    /// A file cannot be used, or the host cluster does not answer.
+    /// Returns an error if a file cannot be used, or if the host cluster does not respond.
     pub async fn assemble(args: &ServeArgs, clock: &Arc<dyn Clock>) -> anyhow::Result<Identity> {
         let Hosts { main, authentication, authorization } = Hosts::connect(&args.host).await?;
         let mut background = JoinSet::new();
@@ -74,7 +75,7 @@ impl Identity {
         }
         let is_alone = !args.host.is_given();
         let (certificate, key, development) = match (&args.tls_cert_file, &args.tls_private_key_file) {
-            // Nothing of `--cert-dir` is used, so nothing is made there.
+            // Nothing of `--cert-dir` is used, so no files are created there.
             (Some(certificate), Some(key)) if !is_alone || args.identity.client_ca_file.is_some() => {
                 (certificate.clone(), key.clone(), None)
             }
@@ -102,7 +103,8 @@ impl Identity {
         Ok(Identity { tls, authenticator, authorizer, development, host: main, namespaces: None, background, checks })
     }
 
-    /// The host cluster's admission of writes, if it is wanted. Starts watching what it needs.
+    /// Returns the host cluster's admission of writes, if enabled, and starts the watches that it
+    /// needs.
     pub fn external_admission(&mut self, args: &HostArgs, recorder: &Recorder) -> Option<Arc<dyn ExternalAdmission>> {
         let is_wanted = args.namespace_lifecycle || args.admission_webhooks || args.admission_policies;
         let host = self.host.as_ref().filter(|_| is_wanted)?;
@@ -137,18 +139,18 @@ impl Identity {
         Some(Arc::new(HostAdmission { policies, webhooks, asks_for_workers }))
     }
 
-    /// Where events go besides the store.
+    /// Returns the sink that posts events to the host cluster, if enabled.
     pub fn events(&self, args: &HostArgs) -> Option<Arc<dyn Sink>> {
         let host = self.host.as_ref().filter(|_| args.host_events)?;
         Some(Arc::new(HostEvents::new(host.clone())))
     }
 
-    /// The host cluster that the inventory is copied into, if the server is behind one.
+    /// Returns the host cluster that the inventory is copied into, if the server is behind one.
     pub fn inventory_host(&self, args: &HostArgs) -> Option<Host> {
         self.host.clone().filter(|_| args.is_given())
     }
 
-    /// The lease that decides which replica works, with `--leader-elect`.
+    /// Returns the lease that decides which replica runs the workers, with `--leader-elect`.
     pub fn lease(&self, args: &HostArgs, clock: &dyn Clock) -> anyhow::Result<Option<HostLease>> {
         if !args.leader_elect {
             return Ok(None);
@@ -159,7 +161,8 @@ impl Identity {
         let (duration, deadline) = (args.leader_elect_lease_duration.0, args.leader_elect_renew_deadline.0);
         let retry = args.leader_elect_retry_period.0;
         if duration.subsec_nanos() != 0 {
-            // A Lease holds whole seconds. Rounded down, it would end before its holder gives up.
+            // A Lease contains whole seconds. Rounded down, it would end before its holder gives
+            // up.
             let given = args.leader_elect_lease_duration;
             return Err(
                 UsageError(format!("--leader-elect-lease-duration {given}: give whole seconds, such as 15s")).into()
@@ -248,7 +251,8 @@ fn authenticator(
     if is_anonymous_let_in { authenticator.with_anonymous() } else { authenticator }
 }
 
-/// A policy file is given explicitly, so it decides even if there is a host cluster.
+/// Returns the authorizer. A policy file is configured explicitly, so it overrides the host
+/// cluster.
 fn authorizer(args: &ServeArgs, policy: Option<Policy>, host: Option<Host>) -> Authorizer {
     let mode = match (policy, host) {
         (Some(policy), _) => policy.into(),

@@ -3,9 +3,9 @@
 //!
 //! *Invariants:*
 //! - All parts are read and checked before any of them is used.
-//! - If a part cannot be used, the last good ones stay in use, and the fault is logged once.
-//! - Files are compared by content. It does not matter how they are replaced: renamed over, written
-//!   in place, or swapped like the volumes of a pod.
+//! - If a part cannot be used, the last valid ones stay in use, and the fault is logged once.
+//! - Files are compared by content, so any way of replacing them works: renaming, writing in place,
+//!   or swapping the volumes of a pod.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,10 @@ use ballast_base::metrics;
 use ballast_host::Data;
 use ballast_server::{Tls, signature_algorithms};
 
-/// How often the files are read. They are few and small.
+/// Interval at which the files are read. They are few and small.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Where certificates, CAs, tokens and rules come from.
+/// The sources of certificates, CAs, tokens and rules.
 pub struct Sources {
     pub certificate: PathBuf,
     pub key: PathBuf,
@@ -38,14 +38,14 @@ pub struct Sources {
     pub config_map: Option<watch::Receiver<Data>>,
 }
 
-/// The users of the content. They get the new content after a change.
+/// The consumers of the content. They are updated after a change.
 pub struct Followed {
     pub tls: Tls,
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Arc<Authorizer>,
 }
 
-/// The content as it was read, not yet parsed.
+/// The unparsed content of all sources.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Material {
     certificate: Vec<u8>,
@@ -68,7 +68,7 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// A file cannot be read, or does not have the expected form.
+    /// Returns an error if a file cannot be read, or does not have the expected form.
     pub fn read(&self) -> anyhow::Result<Material> {
         let args = &self.args;
         let data = self.config_map.as_ref().map(|data| data.borrow().clone()).unwrap_or_default();
@@ -100,7 +100,7 @@ impl Sources {
         })
     }
 
-    /// Reloads what changes, for as long as it is polled.
+    /// Reloads what changes, until it is dropped.
     pub async fn follow(mut self, mut known: Material, followed: Followed, clock: Arc<dyn Clock>) {
         let mut last_fault = None;
         let mut expiry = Expiry::of(&known.certificate);
@@ -144,7 +144,7 @@ impl Sources {
             None => tick.await,
             Some(data) => tokio::select! {
                 () = tick => {}
-                // The ConfigMap is not watched any more. Its last content stays in use.
+                // The watch of the ConfigMap has ended. Its last content stays in use.
                 changed = data.changed() => if changed.is_err() { tokio::time::sleep(LOOK_EVERY).await },
             },
         }
@@ -152,7 +152,7 @@ impl Sources {
 }
 
 impl Material {
-    /// Parses what authentication trusts: CAs, front proxies and tokens.
+    /// Parses the trusted sources of authentication: CAs, front proxies and tokens.
     pub fn trust(&self) -> anyhow::Result<Trust> {
         let client_ca =
             self.client_ca.as_ref().map(|pem| ca(pem).context("failed to use the client CA")).transpose()?;
@@ -169,14 +169,15 @@ impl Material {
         Ok(Trust { client_ca, front_proxy: proxy.transpose()?, tokens: tokens.unwrap_or_default() })
     }
 
-    /// TLS with the serving certificate. Clients are asked for a certificate of the CAs in `trust`.
+    /// Returns TLS with the serving certificate. Clients may present a certificate of the CAs in
+    /// `trust`.
     pub fn tls(&self, trust: &Trust) -> anyhow::Result<Tls> {
         let tls = Tls::new(&self.certificate, &self.key, &trust.subjects()).context(BELONG);
         Ok(tls.map_err(UsageError::because)?)
     }
 
-    /// Parses the authorization policy, and logs names in it that no request has. `None`: there is
-    /// none.
+    /// Parses the authorization policy, and logs names in it that no request has. `None` if there
+    /// is no policy.
     pub fn policy(&self) -> anyhow::Result<Option<Policy>> {
         let Some((path, text)) = &self.policy else { return Ok(None) };
         let file = path.display();
@@ -216,8 +217,8 @@ fn headers_of_flags(args: &IdentityArgs) -> anyhow::Result<HeaderNames> {
     )
 }
 
-/// Reads the ConfigMap. Its lists are JSON, as kube-apiserver writes them. Without a CA there is no
-/// front proxy.
+/// Parses the front proxy in the ConfigMap. Its lists are JSON, as kube-apiserver writes them.
+/// Without a CA there is no front proxy.
 fn proxy_of_config_map(data: &Data) -> anyhow::Result<Option<Proxy>> {
     let Some(ca) = data.get("requestheader-client-ca-file").filter(|pem| !pem.trim().is_empty()) else {
         return Ok(None);
@@ -269,7 +270,7 @@ fn read_text(path: &Path) -> Result<String, UsageError> {
     fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display())).map_err(UsageError::because)
 }
 
-/// Reads a file of CAs and checks them here, where an error can name the file.
+/// Reads a file of CAs and checks them, so that an error can name the file.
 fn read_cas(path: &Path) -> Result<Vec<u8>, UsageError> {
     let pem = read(path)?;
     ca(&pem).with_context(|| format!("failed to use {} as CAs", path.display())).map_err(UsageError::because)?;

@@ -1,7 +1,7 @@
-//! The kinds of Ballast's own group: safe rebalancing.
+//! The kinds of Ballast's own API group: safe rebalancing.
 //!
-//! WorkloadRebalancer and RescheduleTask are triggers. The kinds of this group are for operators
-//! who are responsible for the effects of a trigger: they show the effects before, bound them while
+//! WorkloadRebalancer and RescheduleTask trigger scheduling. The kinds of this group are for
+//! operators responsible for the effects of a trigger: they preview the effects, bound them while
 //! they happen, report the result, and undo it.
 
 pub mod v1alpha1;

@@ -1,4 +1,4 @@
-//! How a placement is decided, and how much of a workload may move.
+//! Scheduling modes, and bounds on the replicas of a workload that may move.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,20 +12,20 @@ use utoipa::{PartialSchema, ToSchema};
 
 use ballast_resource::schema::mark::INT_OR_STRING;
 
-/// How a placement is decided.
+/// The mode in which placements are decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Mode {
-    /// Ignores where the workload runs now.
+    /// Ignores the current placement of the workload.
     #[default]
     Fresh,
-    /// Brings each workload back to where it was before it lost clusters to a failure, or as of
-    /// `before`, as far as the present rules and capacity allow. What cannot go back goes as far as
-    /// it can with the fewest moves.
+    /// Returns each workload to its placement before it lost clusters to a failure, or as of
+    /// `before`, as far as the present rules and capacity allow. Replicas that cannot return are
+    /// placed with the fewest moves.
     AsBefore,
-    /// Moves only replicas that have to leave, and as few as possible: those on clusters that are
-    /// gone, that the placement does not select any more, or whose NoExecute taints it does not
-    /// tolerate; and those on clusters that `placedOn` names and that have a NoSchedule taint which
-    /// it does not tolerate.
+    /// Moves only replicas that have to leave, and as few as possible: replicas on clusters that
+    /// are gone, that the placement no longer selects, or whose NoExecute taints it does not
+    /// tolerate; and replicas on clusters in `placedOn` with a NoSchedule taint that it does not
+    /// tolerate.
     Steady,
 }
 
@@ -33,49 +33,49 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// How many replicas may move: a number, or a percentage of the workload's replicas, rounded
-    /// down but at least 1. If the decision would move more, the best one within this bound is
-    /// used.
+    /// Maximum number of replicas that may move: a number, or a percentage of the workload's
+    /// replicas, rounded down but at least 1. If the decision would move more, the best decision
+    /// within this bound is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_moved_replicas: Option<IntOrPercent>,
-    /// How many replicas must move: a number, or a percentage of the workload's replicas, rounded
-    /// up. If the decision would move fewer, nothing moves: the phase is Unchanged, and the reason
-    /// NotWorthwhile.
+    /// Minimum number of replicas that must move: a number, or a percentage of the workload's
+    /// replicas, rounded up. If the decision would move fewer, nothing moves: the phase is
+    /// Unchanged, with the reason NotWorthwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_moved_replicas: Option<IntOrPercent>,
-    /// Only replicas that are not available where they are may move.
+    /// Whether only replicas that are not available on their current clusters may move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_available: Option<bool>,
 }
 
 impl Limits {
-    /// The most replicas that may move of a workload with `replicas` replicas. `None`: no bound is
-    /// set.
+    /// Returns the maximum number of replicas that may move of a workload with `replicas` replicas,
+    /// or `None` if there is no bound.
     pub fn most(&self, replicas: i64) -> Option<i64> {
         self.max_moved_replicas.map(|most| most.of(replicas, Rounding::Down).max(1))
     }
 
-    /// The fewest replicas that must move of a workload with `replicas` replicas. 0: no such bound
-    /// is set.
+    /// Returns the minimum number of replicas that must move of a workload with `replicas`
+    /// replicas, or 0 if there is no bound.
     pub fn fewest(&self, replicas: i64) -> i64 {
         self.min_moved_replicas.map_or(0, |fewest| fewest.of(replicas, Rounding::Up))
     }
 
-    /// Whether only replicas may move that are not available where they are.
+    /// Returns whether only replicas that are not available on their current clusters may move.
     pub fn preserves_available(&self) -> bool {
         self.preserve_available.unwrap_or_default()
     }
 }
 
-/// A number, or a percentage of one: `5`, `10%`. Stored objects hold no negative values, and no
-/// percentages above 100 %. `of` does not rely on that.
+/// A number, or a percentage: `5`, `10%`. Stored objects contain no negative values and no
+/// percentages above 100%; `of` does not rely on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntOrPercent {
     Int(i64),
     Percent(i64),
 }
 
-/// How a percentage is rounded to a whole number.
+/// The direction in which a percentage is rounded to a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     Up,
@@ -83,7 +83,7 @@ pub enum Rounding {
 }
 
 impl IntOrPercent {
-    /// The number itself, or the percentage of `total`.
+    /// Returns the number itself, or the percentage of `total`.
     pub fn of(self, total: i64, rounding: Rounding) -> i64 {
         let percent = match self {
             IntOrPercent::Int(number) => return number,
@@ -135,7 +135,7 @@ impl<'de> Deserialize<'de> for IntOrPercent {
             }
 
             fn visit_u64<E: Error>(self, number: u64) -> Result<IntOrPercent, E> {
-                // Validation reports every number this large as too large.
+                // Validation rejects numbers this large as too large.
                 Ok(IntOrPercent::Int(i64::try_from(number).unwrap_or(i64::MAX)))
             }
 

@@ -11,10 +11,10 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Inspection, Resource, Schema, Scope, SqlColumn};
 
 kind! {
-    /// Moves workloads of all namespaces, and cluster-scoped ones, by one plan and within bounds.
-    /// The moves can be undone.
+    /// Moves workloads of all namespaces, and cluster-scoped workloads, by one plan and within
+    /// bounds. The moves can be undone.
     pub struct ClusterRebalance {
-        /// What is to be moved, and within which bounds.
+        /// The workloads to move, and the bounds for moving them.
         pub spec: RebalanceSpec,
         /// The plan, and its progress.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]

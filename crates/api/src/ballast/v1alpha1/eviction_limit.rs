@@ -1,4 +1,4 @@
-//! EvictionLimit: how fast workloads are evicted, stated while the server runs (NG2).
+//! EvictionLimit: the eviction rate, set while the server runs (NG2).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,42 +9,42 @@ use ballast_k8s::{self as k8s, FieldErrors, FieldPath, Time};
 use ballast_resource::{Column, Resource, Scope};
 
 kind! {
-    /// How many bindings a second are evicted from clusters with NoExecute taints, instead of what
-    /// the flags of the server say. It takes effect at once. Only the one named `fleet` exists.
+    /// Number of bindings per second evicted from clusters with NoExecute taints. It overrides the
+    /// flags of the server and takes effect at once. The only valid name is `fleet`.
     pub struct EvictionLimit {
-        /// The rate, and how long it holds.
+        /// The rate, and the time at which it expires.
         pub spec: EvictionLimitSpec,
     }
 }
 
 impl EvictionLimit {
-    /// The name of the one object.
+    /// The only valid name of an EvictionLimit.
     pub const NAME: &'static str = "fleet";
-    /// What a rate must be, for people.
+    /// The requirement for a rate, for error messages.
     pub const RATE_RULE: &'static str = "give a number of bindings from 0 to 1000, such as 5 or 500m";
 
-    /// Whether the text is a rate: a quantity from 0 to 1000.
+    /// Returns whether the text is a rate: a quantity from 0 to 1000.
     pub fn is_rate(text: &str) -> bool {
         let most = i128::from(RATE_MAX) * 1_000_000_000;
         text.parse::<k8s::Quantity>().is_ok_and(|rate| (0..=most).contains(&rate.nanos()))
     }
 }
 
-/// Bindings to evict a second at most. An eviction is a write of a binding and a decision about it;
-/// more of them a second would leave no place to other writes.
+/// Maximum number of bindings evicted per second. Each eviction writes a binding and schedules it;
+/// a higher rate would leave no capacity for other writes.
 const RATE_MAX: i64 = 1_000;
 
-/// The rate, and how long it holds.
+/// The rate, and the time at which it expires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvictionLimitSpec {
-    /// Bindings to evict a second, 0 to 1000, such as `5` or `500m`. 0 holds all evictions. The
-    /// rate is in force however many clusters are not ready.
+    /// Bindings to evict per second, 0 to 1000, such as `5` or `500m`. 0 holds all evictions. The
+    /// rate applies regardless of the number of clusters that are not ready.
     pub bindings_per_second: Quantity,
-    /// When the flags hold again. Never, unless given.
+    /// Time at which the flags apply again. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
-    /// Why, for people.
+    /// The reason for the rate, for other users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 256)]
     pub note: Option<String>,

@@ -1,5 +1,5 @@
-//! FleetReview and LocalFleetReview: how much is down, and what is being evicted (NG1, NG2). They
-//! change nothing and are never stored.
+//! FleetReview and LocalFleetReview: missing replicas and pending evictions (NG1, NG2). They change
+//! nothing and are never stored.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,30 +11,30 @@ use ballast_k8s::Time;
 use ballast_resource::{Lifetime, Resource, Scope};
 
 kind! {
-    /// Asks how many replicas of the fleet are wanted, ready and missing, and how many evictions
-    /// wait. It changes nothing and is never stored.
+    /// Counts the wanted, ready and missing replicas of all clusters, and the pending evictions. It
+    /// changes nothing and is never stored.
     pub struct FleetReview {
         /// Not used.
         metadata;
-        /// How much of the answer is listed.
+        /// Bounds of the result.
         #[serde(default)]
         pub spec: FleetReviewSpec,
-        /// The answer.
+        /// The result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub status: Option<FleetReviewStatus>,
     }
 }
 
 kind! {
-    /// Asks how many replicas of one namespace are wanted, ready and missing. It lists the clusters
-    /// that the namespace's workloads are on. It changes nothing and is never stored.
+    /// Counts the wanted, ready and missing replicas of one namespace, in total and per cluster of
+    /// its workloads. It changes nothing and is never stored.
     pub struct LocalFleetReview {
         /// Only the namespace is used.
         metadata;
-        /// How much of the answer is listed.
+        /// Bounds of the result.
         #[serde(default)]
         pub spec: FleetReviewSpec,
-        /// The answer.
+        /// The result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub status: Option<FleetReviewStatus>,
     }
@@ -66,16 +66,16 @@ impl Resource for LocalFleetReview {
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 }
 
-/// How much of the answer is listed.
+/// Bounds of the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FleetReviewSpec {
-    /// How many namespaces are listed, those with the most missing replicas first. The counts have
-    /// all.
+    /// Maximum number of namespaces listed, in descending order of missing replicas. The counts
+    /// include all namespaces.
     #[serde(default = "listed")]
     #[schema(minimum = 0, maximum = 10000, default = 500)]
     pub limit: i64,
-    /// The moment in the past that is counted. Absent: now.
+    /// The moment in the past to report on. Absent: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<AsOf>,
 }
@@ -90,157 +90,158 @@ impl Default for FleetReviewSpec {
     }
 }
 
-/// The answer.
+/// The result of a FleetReview or LocalFleetReview.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FleetReviewStatus {
-    /// The revision of the view that the answer is based on.
+    /// The revision of the view that the result is based on.
     pub revision: String,
-    /// The time that the counts are of.
+    /// The time of the counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
     /// All replicas.
     #[serde(default)]
     pub replicas: ReplicaCounts,
-    /// Wanted replicas that no cluster has. They are among the missing ones.
+    /// Wanted replicas that are assigned to no cluster. They count as missing.
     #[serde(default)]
     pub unplaced: i64,
-    /// Unschedulable workloads: those that the scheduler found no placement for, for some of their
-    /// replicas. A displaced workload that runs in full is none.
+    /// Workloads with replicas for which the scheduler found no placement. A displaced workload
+    /// that runs in full does not count.
     #[serde(default)]
     pub unschedulable: i64,
-    /// Clusters, and those of them that are not ready.
+    /// Number of clusters, in total and not ready.
     #[serde(default)]
     pub cluster_counts: ClusterReadiness,
-    /// By region, in the order of their names. A cluster without a region is in the one named "".
+    /// Counts per region, ordered by name. Clusters without a region are counted under the name "".
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionCounts>,
-    /// By cluster, in the order of their names.
+    /// Counts per cluster, ordered by name.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterCounts>,
-    /// By namespace, those with the most missing replicas first. Bindings without a namespace are
-    /// in the one named "".
+    /// Counts per namespace, in descending order of missing replicas. Bindings without a namespace
+    /// are counted under the name "".
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<NamespaceCounts>,
-    /// How many more namespaces there are beyond `spec.limit`.
+    /// Number of namespaces beyond `spec.limit`.
     #[serde(default)]
     pub remaining: i64,
-    /// The evictions that wait.
+    /// The pending evictions.
     #[serde(default)]
     pub evictions: EvictionCounts,
 }
 
-/// Replicas. `ready` and `missing` add up to `wanted`.
+/// Replica counts. `ready` and `missing` add up to `wanted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ReplicaCounts {
-    /// Workloads: bindings.
+    /// Number of workloads, counted as bindings.
     pub workloads: i64,
-    /// Replicas that there should be.
+    /// Desired replicas.
     pub wanted: i64,
-    /// Replicas that agents report as ready, on clusters that are reachable.
+    /// Replicas that agents on reachable clusters report as ready.
     pub ready: i64,
-    /// Replicas that are wanted and not ready.
+    /// Desired replicas that are not ready.
     pub missing: i64,
 }
 
-/// Clusters by whether they are ready.
+/// Numbers of clusters by readiness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ClusterReadiness {
-    /// Clusters that exist.
+    /// Number of clusters.
     pub total: i64,
-    /// Clusters whose condition `Ready` is not True.
+    /// Number of clusters whose condition `Ready` is not True.
     pub lost: i64,
 }
 
-/// One region.
+/// Counts of one region.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegionCounts {
-    /// The region.
+    /// Name of the region.
     pub name: String,
-    /// Its clusters.
+    /// Number of clusters in the region.
     #[serde(default)]
     pub clusters: ClusterReadiness,
-    /// Their replicas.
+    /// Replicas in the region.
     #[serde(default)]
     pub replicas: ReplicaCounts,
 }
 
-/// One cluster.
+/// Counts of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCounts {
-    /// The cluster.
+    /// Name of the cluster.
     pub name: String,
-    /// Its region.
+    /// Region of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub region: String,
-    /// The status of its condition `Ready`: True, False or Unknown. Absent: bindings name the
-    /// cluster, and it does not exist.
+    /// Status of its condition `Ready`: True, False or Unknown. Absent: bindings name the cluster,
+    /// but it does not exist.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub ready: String,
-    /// Since when that is so.
+    /// Time since which `Ready` has this status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// Its replicas.
+    /// Replicas on the cluster.
     #[serde(default)]
     pub replicas: ReplicaCounts,
-    /// Ready replicas that evictions keep here until their replacement is ready. They are among the
-    /// wanted and the ready ones.
+    /// Ready replicas that evictions keep on the cluster until their replacement is ready. They are
+    /// included in the wanted and the ready replicas.
     #[serde(default)]
     pub leaving: i64,
-    /// Replicas that are assigned here, while others serve in their stead elsewhere: more of a move
-    /// that adds before it removes, and replacements of leaving ones. They are not among the wanted
-    /// ones.
+    /// Replicas assigned to the cluster while replicas on other clusters still serve for them:
+    /// surge replicas of a move, and replacements of leaving replicas. They are not included in the
+    /// wanted replicas.
     #[serde(default)]
     pub arriving: i64,
-    /// Workloads that wait for their eviction from it, or that are foreseen to.
+    /// Workloads with a pending or foreseen eviction from the cluster.
     #[serde(default)]
     pub to_evict: i64,
 }
 
-/// One namespace.
+/// Counts of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NamespaceCounts {
-    /// The namespace.
+    /// Name of the namespace.
     pub name: String,
-    /// Its replicas.
+    /// Replicas in the namespace.
     #[serde(default)]
     pub replicas: ReplicaCounts,
 }
 
-/// The evictions that wait, counted in bindings: a binding that loses two clusters takes one turn.
+/// Pending evictions, counted in bindings: a binding that loses two clusters counts once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvictionCounts {
-    /// Bindings that a taint evicts, and whose turn has not come.
+    /// Bindings that a taint evicts and whose eviction has not begun.
     #[serde(default)]
     pub waiting: i64,
     /// Bindings that will have to leave a cluster if nothing changes.
     #[serde(default)]
     pub foreseen: i64,
-    /// Bindings that are leaving a cluster, and whose replacement is not healthy yet.
+    /// Bindings that are leaving a cluster and whose replacement is not healthy yet.
     #[serde(default)]
     pub leaving: i64,
-    /// Since when the oldest one waits.
+    /// Time since which the oldest pending eviction waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Time>,
-    /// When the first of those that are foreseen is due.
+    /// Time at which the first foreseen eviction is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_due: Option<Time>,
-    /// When the last one begins at this rate. Absent: none waits, or none may begin.
+    /// Time at which the last pending eviction begins at the current rate. Absent: none is pending,
+    /// or none may begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<Time>,
-    /// Bindings that are evicted a second. 0: none.
+    /// Bindings evicted per second. 0: evictions are held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<Quantity>,
-    /// What sets the rate.
+    /// The source of the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_from: Option<RateFrom>,
-    /// When the EvictionLimit that sets the rate expires.
+    /// Time at which the EvictionLimit that sets the rate expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_until: Option<Time>,
     /// The user who set the rate by the EvictionLimit.
@@ -251,12 +252,12 @@ pub struct EvictionCounts {
     pub rate_note: Option<String>,
 }
 
-/// What sets the rate of evictions.
+/// The source of the eviction rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum RateFrom {
     /// The flags of the server.
     Flags,
-    /// The flags, slower or at 0 because most clusters are not ready.
+    /// The flags, with the rate reduced or 0 because most clusters are not ready.
     MostlyUnready,
     /// The EvictionLimit named `fleet`.
     EvictionLimit,

@@ -1,5 +1,5 @@
-//! Rules for gates that a schema cannot express. Addresses are compared with `--gate-address-allow`
-//! where the flag is known.
+//! Rules for gates that a schema cannot express. Addresses are checked against
+//! `--gate-address-allow` separately, where the flag is known.
 
 use std::collections::BTreeSet;
 

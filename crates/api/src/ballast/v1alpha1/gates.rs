@@ -1,5 +1,5 @@
-//! Gates of a rollout: questions to other servers that must be answered with yes before the next
-//! wave of moves begins (SG13-SG20).
+//! Gates of a rollout: checks against other servers that must pass before the next wave of moves
+//! begins (SG13-SG20).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,30 +10,30 @@ use utoipa::ToSchema;
 
 use ballast_k8s::{Time, duration};
 
-/// A question that must be answered with yes before the next wave begins. Exactly one of
-/// `prometheus` and `webhook` is given.
+/// A check that must pass before the next wave begins. Exactly one of `prometheus` and `webhook` is
+/// given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Gate {
-    /// Name of the gate, for conditions and events.
+    /// Name of the gate, used in conditions and events.
     #[schema(min_length = 1, max_length = 63)]
     pub name: String,
-    /// Asks a Prometheus server.
+    /// Queries a Prometheus server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusGate>,
-    /// Asks a webhook.
+    /// Calls a webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookGate>,
-    /// For how long the gate must say yes without a break, such as `60s`. It is asked once a second
-    /// meanwhile. Absent: it must say yes once.
+    /// Duration for which the gate must pass without interruption, such as `60s`. It is checked
+    /// once per second. Absent: it must pass once.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 32)]
     pub holds_for: Option<String>,
-    /// Seconds within which the gate must have said yes, from when it is first asked in a wave.
+    /// Seconds within which the gate must pass, from its first check in a wave.
     #[serde(default = "timeout_seconds")]
     #[schema(minimum = 1, maximum = 604800, default = 600)]
     pub timeout_seconds: i64,
-    /// What becomes of the rebalance if the gate has not said yes by then.
+    /// The consequence for the rebalance if the gate does not pass in time.
     #[serde(default)]
     #[schema(default = "Abort")]
     pub on_failure: OnFailure,
@@ -53,12 +53,13 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// For how long the gate must say yes. What cannot be read is refused when it is written.
+    /// Returns the duration for which the gate must pass. Validation rejects unparsable values when
+    /// the object is written, so they count as zero here.
     pub fn hold(&self) -> Duration {
         self.holds_for.as_deref().and_then(duration::parse).unwrap_or_default()
     }
 
-    /// The address that is asked, and the name of its field.
+    /// Returns the address of the check and the path of its field.
     pub fn address(&self) -> Option<([&'static str; 2], &str)> {
         let of_prometheus = self.prometheus.as_ref().map(|it| (["prometheus", "address"], &*it.address));
         of_prometheus.or_else(|| self.webhook.as_ref().map(|it| (["webhook", "url"], &*it.url)))
@@ -76,84 +77,85 @@ pub struct PrometheusGate {
     /// the address of the query, `https://prometheus.example/api/v1/query`.
     #[schema(min_length = 1, max_length = 2048)]
     pub address: String,
-    /// The query, an instant one.
+    /// An instant query.
     #[schema(min_length = 1, max_length = 8192)]
     pub query: String,
-    /// What must be so of each sample of the answer: `<`, `<=`, `>`, `>=`, `==` or `!=`, and a
-    /// number. No sample, and NaN, is no yes.
+    /// The condition for each sample of the result: `<`, `<=`, `>`, `>=`, `==` or `!=`, and a
+    /// number. The gate does not pass if the result has no sample, or if a sample is NaN.
     #[schema(min_length = 2, max_length = 64)]
     pub holds: String,
 }
 
-/// A webhook. It gets a POST with the rebalance, the wave and its moves, and allows the next wave
-/// with the status 200 and `{"allowed": true}`.
+/// A webhook. It receives a POST request with the rebalance, the wave and its moves, and allows the
+/// next wave with status 200 and the body `{"allowed": true}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WebhookGate {
-    /// Its address, which must be among those that `--gate-address-allow` allows.
+    /// URL of the webhook. `--gate-address-allow` must allow it.
     #[schema(min_length = 1, max_length = 2048)]
     pub url: String,
 }
 
-/// What becomes of a rebalance whose gate has not said yes in time.
+/// The consequence for a rebalance whose gate has not passed in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum OnFailure {
     /// No further move begins, and the rebalance ends as Aborted.
     #[default]
     Abort,
-    /// No further move begins until `spec.paused` is true and false again. Then the gates are asked
-    /// anew.
+    /// No further move begins until `spec.paused` is set to true and back to false. Then the gates
+    /// are checked again.
     Pause,
-    /// What the rebalance has moved goes back, under its own rollout without gates. Then it ends as
+    /// The moves of the rebalance are undone, with its rollout but without gates. Then it ends as
     /// Aborted.
     Undo,
 }
 
-/// The wave that is under way, or was last, of a rebalance with gates.
+/// The current or last wave of a rebalance with gates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaveStatus {
-    /// Which wave it is. The first is 1.
+    /// Number of the wave, starting with 1.
     #[serde(default)]
     pub number: i64,
     /// Moves of the wave that have begun.
     #[serde(default)]
     pub begun: i64,
-    /// Since when its gates are asked. Absent: it has not settled, or the rebalance is paused.
+    /// Time since which the gates of the wave are checked. Absent: the wave has not settled, or the
+    /// rebalance is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_since: Option<Time>,
-    /// Whether all gates have said yes.
+    /// Whether all gates have passed.
     #[serde(default)]
     pub passed: bool,
-    /// The gate that has not said yes in time.
+    /// The gate that has not passed in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedGate>,
-    /// Name of the rebalance that takes back what was moved.
+    /// Name of the rebalance that undoes the moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone_by: Option<String>,
-    /// Whether that rebalance is over.
+    /// Whether that rebalance has ended.
     #[serde(default)]
     pub undone: bool,
 }
 
-/// A gate that has not said yes in time.
+/// A gate that has not passed in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedGate {
     /// Name of the gate.
     pub name: String,
-    /// What it answered last, in words.
+    /// The last result of the gate, as text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub message: String,
-    /// What follows.
+    /// The consequence for the rebalance.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// The generation of the rebalance at that time.
+    /// Generation of the rebalance at that time.
     #[serde(default)]
     pub generation: i64,
 }
 
-/// `< 5`: what must be so of a number.
+/// A condition for a number, such as `< 5`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Holds {
     comparison: Comparison,
@@ -170,7 +172,7 @@ enum Comparison {
     NotEqual,
 }
 
-/// The longer ones first, because they begin with the shorter ones.
+/// Ordered so that no operator is a prefix of a later one.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("<=", Comparison::AtMost),
     (">=", Comparison::AtLeast),
@@ -181,7 +183,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
 ];
 
 impl Holds {
-    /// Whether it is so of this number. It is of no NaN.
+    /// Returns whether the number meets the condition. NaN never does.
     pub fn of(self, number: f64) -> bool {
         match self.comparison {
             _ if number.is_nan() => false,

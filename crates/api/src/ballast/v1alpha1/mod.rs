@@ -1,15 +1,14 @@
 //! `ballast.dev/v1alpha1`
 //!
-//! A binding is *displaced* when a rule of its placement is broken where it runs, when it lost
-//! targets to a failure and has not been back, or when it is in a later affinity group while an
-//! earlier one would take it. It is *drifted* when all is well and a Fresh decision over the
-//! present view would divide it otherwise.
-//! A *plan* is the decisions for many bindings over one view. A *move* is what happens to one
-//! binding of a plan.
+//! A binding is *displaced* if its current placement violates its rules, if it lost targets to a
+//! failure and has not returned to them, or if it uses a later affinity group although an earlier
+//! one would accept it. It is *drifted* if it is not displaced and a Fresh decision over the
+//! present view would divide it differently. A *plan* contains the decisions for many bindings over
+//! one view. A *move* is the part of a plan that concerns one binding.
 //!
-//! This module has the types of the kinds and their validation. All moves of a plan fit together
-//! (BD1), and each move is decided again when it begins (BD2). Every step is one transaction (BD3).
-//! Dry runs show what would happen (BD9), and events report what happened (BD11).
+//! This module contains the types of the kinds and their validation. All moves of a plan fit
+//! together (BD1), and each move is decided again when it begins (BD2). Every step is one
+//! transaction (BD3). Dry runs preview the effects (BD9), and events report the progress (BD11).
 
 mod amounts;
 mod cluster_rebalance;
@@ -66,21 +65,21 @@ pub use select::{PolicyRef, SelectEntry};
 pub use suppose::{Suppose, SupposedCluster, SupposedWorkload};
 pub use survival::{DomainSurvival, FailureDomain, Survive};
 
-/// The group of all these kinds.
+/// The API group of these kinds.
 pub const GROUP: &str = "ballast.dev";
 const VERSION: &str = "v1alpha1";
 const CATEGORIES: &[&str] = &["ballast"];
 const OPENAPI_PACKAGE: &str = "dev.ballast.v1alpha1";
 
-/// The label of a Move or ClusterMove with the name of its rebalance.
+/// Label of a Move or ClusterMove that contains the name of its rebalance.
 pub const REBALANCE_LABEL: &str = "ballast.dev/rebalance";
 
-/// The label of a namespace, with the value `true`, whose rebalances need another user's approval.
+/// Label of a namespace. With the value `true`, its rebalances require another user's approval.
 pub const REQUIRE_APPROVAL: &str = "ballast.dev/require-approval";
 
-/// The label of a rebalance that takes back what another one has moved whose gate failed. Its value
-/// is the name of the other one.
+/// Label of a rebalance that undoes a rebalance whose gate failed. Its value is the name of that
+/// rebalance.
 pub const UNDOES_LABEL: &str = "ballast.dev/undoes";
 
-/// The label of a ClusterRebalance with the name of the schedule that made it.
+/// Label of a ClusterRebalance that contains the name of the schedule that created it.
 pub const SCHEDULE_LABEL: &str = "ballast.dev/schedule";

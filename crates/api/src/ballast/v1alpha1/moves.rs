@@ -1,5 +1,5 @@
-//! Move and ClusterMove: what happens to one binding of a plan, or to a placement of the Fleet
-//! family (BD10). Only workers write them. Another change of the binding ends a move (BD6).
+//! Move and ClusterMove: the part of a plan that concerns one binding or KubeFleet placement
+//! (BD10). Only workers write them. Any other change of the binding ends the move (BD6).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use ballast_resource::{Column, Resource, Scope, SqlColumn};
 kind! {
     /// The move of one namespaced binding of a plan. Only the server writes it.
     pub struct Move {
-        /// What moves, from where to where.
+        /// The binding to move, its source and its target clusters.
         pub spec: MoveSpec,
         /// The progress of the move.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
@@ -22,7 +22,7 @@ kind! {
 kind! {
     /// The move of one cluster-scoped binding of a plan. Only the server writes it.
     pub struct ClusterMove {
-        /// What moves, from where to where.
+        /// The binding to move, its source and its target clusters.
         pub spec: MoveSpec,
         /// The progress of the move.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
@@ -83,28 +83,27 @@ impl Resource for ClusterMove {
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 }
 
-/// What moves, from where to where.
+/// The binding to move, its source and its target clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MoveSpec {
     /// Name of the rebalance that the move belongs to.
     pub rebalance: String,
-    /// The binding that moves.
+    /// The binding to move.
     pub binding: BindingRef,
     /// The workload of the binding.
     pub workload: WorkloadRef,
-    /// Where the workload was when the move began. Before that: where it was when the move was
-    /// planned.
+    /// Replicas per cluster before the move: as of its begin or, until then, as of the plan.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<Share>,
-    /// Where it goes.
+    /// Replicas per cluster after the move.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<Share>,
-    /// How many replicas move, counted where they arrive.
+    /// Number of replicas that move, counted on their target clusters.
     #[serde(default)]
     pub replicas: i64,
 }
 
-/// Names a binding, or a placement of the Fleet family.
+/// A reference to a binding or a KubeFleet placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub struct BindingRef {
     /// Kind of the binding.
@@ -119,7 +118,7 @@ pub struct BindingRef {
     pub uid: String,
 }
 
-/// Names a workload.
+/// A reference to a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRef {
@@ -135,7 +134,7 @@ pub struct WorkloadRef {
     pub name: String,
 }
 
-/// How many replicas are on one cluster.
+/// Number of replicas on one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub struct Share {
     /// Name of the cluster.
@@ -145,7 +144,7 @@ pub struct Share {
     pub replicas: i32,
 }
 
-/// How many replicas are on one cluster, and how many of them are ready.
+/// Number of replicas on one cluster, and how many of them are ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub struct ShareNow {
     /// Name of the cluster.
@@ -153,57 +152,57 @@ pub struct ShareNow {
     /// Replicas that are assigned to the cluster.
     #[serde(default)]
     pub replicas: i32,
-    /// Replicas that are reported as ready there. Absent if no number is reported.
+    /// Replicas that are reported as ready on the cluster. Absent if no number is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<i32>,
 }
 
-/// How far a move is.
+/// The progress of a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MoveStatus {
-    /// How far the move is.
+    /// The phase of the move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<MovePhase>,
-    /// Why the move did not end as planned, in one word.
+    /// The reason why the move did not end as planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<MoveReason>,
-    /// The same in a sentence, with numbers.
+    /// The reason as a sentence, with numbers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub message: String,
-    /// When the first targets were written.
+    /// Time at which the first targets were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When the move ended.
+    /// Time at which the move ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
-    /// Whether the state of the workload on its clusters was reported. If not, the move counts as
-    /// settled when its targets are written.
+    /// Whether the state of the workload on its clusters was reported. If not, the move is settled
+    /// when its targets are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<bool>,
-    /// The wave in which it began, where the rollout has gates.
+    /// Number of the wave in which the move began, if the rollout has gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wave: Option<i64>,
-    /// Where the workload is now, and how many of its replicas are reported as ready there.
+    /// Current replicas per cluster, with the number reported as ready.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub now: Vec<ShareNow>,
 }
 
-/// How far a move is.
+/// The phase of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub enum MovePhase {
-    /// It has not begun.
+    /// The move has not begun.
     Pending,
-    /// It is in progress.
+    /// The move is in progress.
     Moving,
-    /// It ended as planned.
+    /// The move ended as planned.
     Settled,
-    /// It did not begin, and never will.
+    /// The move did not begin, and never will.
     Unchanged,
-    /// It could not be done, or did not settle in time.
+    /// The move was not possible, or did not settle in time.
     Failed,
-    /// Another change of the binding overtook it.
+    /// Another change of the binding replaced the move.
     Superseded,
 }
 
@@ -219,32 +218,33 @@ impl MovePhase {
         }
     }
 
-    /// Whether the phase is final.
+    /// Returns whether the phase is final.
     pub fn is_over(self) -> bool {
         !matches!(self, MovePhase::Pending | MovePhase::Moving)
     }
 }
 
-/// Why a move did not end as planned, or why there is no move. There are no other values.
+/// The reason why a move did not end as planned, or why there is no move. The set of values is
+/// closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub enum MoveReason {
-    /// It would move fewer replicas than `limits.minMovedReplicas`.
+    /// The move would affect fewer replicas than `limits.minMovedReplicas`.
     NotWorthwhile,
     /// Some clusters fit, but they do not have enough capacity.
     NoRoom,
     /// No cluster fits.
     NoClusterFits,
-    /// `limits` allow no part of the move.
+    /// `limits` permit no part of the move.
     LimitReached,
-    /// It did not settle within `settle.timeoutSeconds`.
+    /// The move did not settle within `settle.timeoutSeconds`.
     SettleTimeout,
     /// The workload is not healthy on its new clusters.
     Unhealthy,
-    /// The binding is gone.
+    /// The binding has been deleted.
     BindingGone,
-    /// A trigger, an eviction or a changed placement overtook the move.
+    /// A trigger, an eviction or a changed placement replaced the move.
     TriggeredMeanwhile,
-    /// A target's cluster is gone, lost, or not selected any more.
+    /// The cluster of a target is gone, lost, or no longer selected.
     ClusterLost,
     /// The workload's number of replicas changed before the move ended.
     ReplicasChanged,
@@ -254,15 +254,14 @@ pub enum MoveReason {
     MovingAlready,
     /// The scheduling of the workload is suspended.
     SchedulingSuspended,
-    /// Another scheduler places the workload, or no policy manages it.
+    /// The workload belongs to another scheduler, or no policy manages it.
     OtherScheduler,
-    /// Each cluster runs the workload as a whole, so that a copy has no other cluster. A drain with
-    /// `includeDuplicated` removes the copy.
+    /// Every cluster runs a full copy of the workload, so a copy cannot move to another cluster. A
+    /// drain with `includeDuplicated` removes the copy.
     Duplicated,
-    /// The workload is leaving the cluster, and has not left it: an eviction or a deletion has not
-    /// ended.
+    /// The workload is still leaving the cluster: its eviction or deletion has not ended.
     StillLeaving,
-    /// The workload came to a drained cluster again after the drain had moved it.
+    /// The workload was placed on a drained cluster again after the drain had moved it.
     CameBack,
 }
 
@@ -290,20 +289,21 @@ impl MoveReason {
     }
 }
 
-/// The longest name that an object may have.
+/// Maximum length of an object's name.
 const NAME_BYTES_MAX: usize = 253;
 
-/// The name of a move: the rebalance's name, a dot, the binding's name. A name that is too long is
-/// cut and ends with a hash of the whole. A rebalance's name has no dot. So the moves of two
-/// bindings of one kind, or of two rebalances of one kind, never have the same name.
+/// Returns the name of a move: the rebalance's name, a dot, and the binding's name. Longer names
+/// are truncated and end with a hash of the whole name. Names of rebalances contain no dot, so the
+/// moves of two bindings of one kind, or of two rebalances of one kind, never share a name.
 pub fn move_name(rebalance: &str, binding: &str) -> String {
     let whole = format!("{rebalance}.{binding}");
     if whole.len() <= NAME_BYTES_MAX { whole } else { with_hash(&whole, &whole) }
 }
 
-/// The name of a move if another move has the name that `move_name` gives. That happens if a
-/// Rebalance and a ClusterRebalance have the same name, or a binding and a Fleet placement. `uids`
-/// are those of the rebalance and the binding, so the name is the same after a restart.
+/// Returns the alternative name of a move, for use if another move already has the name returned by
+/// `move_name`. That happens if a Rebalance and a ClusterRebalance have the same name, or a binding
+/// and a KubeFleet placement. `uids` are the UIDs of the rebalance and the binding, so the name is
+/// stable across restarts.
 pub fn other_move_name(rebalance: &str, binding: &str, uids: [&str; 2]) -> String {
     with_hash(&format!("{rebalance}.{binding}"), &uids.concat())
 }
@@ -314,7 +314,7 @@ fn with_hash(name: &str, hashed: &str) -> String {
     format!("{}{hash}", name[..end].trim_end_matches(|last: char| !last.is_ascii_alphanumeric()))
 }
 
-/// The 64-bit hash FNV-1a: it is the same in every version and on every machine.
+/// Computes the 64-bit FNV-1a hash, which is the same in every version and on every machine.
 fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }

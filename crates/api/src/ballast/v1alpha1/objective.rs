@@ -1,4 +1,4 @@
-//! What a plan is to reach for the fleet as a whole, and how near it comes.
+//! The objective of a plan for all clusters together, and how close the plan comes to it.
 
 use std::fmt;
 
@@ -11,60 +11,62 @@ use utoipa::{PartialSchema, ToSchema};
 use super::amounts::{IntOrPercent, Rounding};
 use super::survival::FailureDomain;
 
-/// What a plan is to reach for the fleet as a whole. It chooses only among placements that the
+/// The objective of a plan for all clusters together. It selects only among placements that the
 /// rules of each workload allow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Objective {
-    /// What is to be reached.
+    /// The goal of the plan.
     pub goal: Goal,
-    /// With Balance and Pack: the resource that counts, such as `cpu`. Absent: in each cluster, the
-    /// one that is used most.
+    /// With Balance and Pack: the resource to consider, such as `cpu`. Absent: the most used
+    /// resource of each cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 317)]
     pub resource: Option<String>,
-    /// With Survive: what may be lost at once. Default: Cluster.
+    /// With Survive: the failure domain. Default: Cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<FailureDomain>,
-    /// How many replicas may move over all workloads: a number, or a percentage of all replicas of
-    /// the selected workloads, rounded down but at least 1. 0 moves nothing. Absent: no bound.
+    /// Maximum number of replicas that may move, over all workloads: a number, or a percentage of
+    /// all replicas of the selected workloads, rounded down but at least 1. 0 moves nothing.
+    /// Absent: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_moved_replicas: Option<IntOrPercent>,
-    /// A move is made when its share of the gain is at least this many times its share of the moved
-    /// replicas. Both are shares of the plan with `worth: 0`, which makes every move with a gain.
+    /// Minimum ratio of a move's share of the gain to its share of the moved replicas. Moves with a
+    /// lower ratio are not made. Both shares relate to the plan with `worth: 0`, which makes every
+    /// move with a gain.
     #[serde(default = "half")]
     #[schema(default = 0.5)]
     pub worth: Figure,
-    /// The gain up to which nothing moves. With Balance a percentage of a cluster's capacity, with
-    /// Cost a percentage of the price of the selected workloads, and of each replica that moves;
-    /// otherwise a number: replicas with Survive, clusters with Pack. Absent: 2% with Balance and
+    /// The gain up to which nothing moves. With Balance, a percentage of a cluster's capacity. With
+    /// Cost, a percentage of the price of the selected workloads, and of each replica that moves.
+    /// Otherwise a number: replicas with Survive, clusters with Pack. Absent: 2% with Balance and
     /// Cost, 0 with Survive and Pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<IntOrPercent>,
 }
 
-/// What a plan is to reach.
+/// The goal of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Goal {
-    /// The clusters are used as evenly as can be: first the fullest one, and then the next. The
-    /// figure is the share of its capacity that the fullest cluster uses, minus the mean of the
-    /// fleet. Fuller clusters that no move relieves count for neither.
+    /// Uses the clusters as evenly as possible: first the fullest cluster, then the next. The
+    /// figure is the used share of the capacity of the fullest cluster, minus the mean over all
+    /// clusters. Fuller clusters that no move can relieve are excluded from both.
     Balance,
-    /// As few clusters as possible carry the workloads. The figure is their number.
+    /// Uses as few clusters as possible. The figure is their number.
     Pack,
-    /// The workloads cost as little as can be, by the annotations `ballast.dev/price-cpu`,
-    /// `ballast.dev/price-memory` and `ballast.dev/price-<resource>` of the clusters: the price of
-    /// a core, a GiB or a unit for an hour. The figure is the price of an hour.
+    /// Minimizes the price of the workloads, by the annotations `ballast.dev/price-cpu`,
+    /// `ballast.dev/price-memory` and `ballast.dev/price-<resource>` of the clusters: the hourly
+    /// price of a core, a GiB or a unit. The figure is the price per hour.
     Cost,
-    /// Whatever domain is lost, what runs there finds room elsewhere. The figure is the replicas
-    /// that would not, of all domains, each lost alone.
+    /// Ensures that the workloads of any one failure domain fit elsewhere if it is lost. The figure
+    /// is the number of replicas that would not fit, summed over all domains, each lost alone.
     Survive,
 }
 
-/// The gain up to which nothing moves, of goals whose figure is a share or a price.
+/// The default tolerance of goals whose figure is a share or a price.
 const TOLERANCE: IntOrPercent = IntOrPercent::Percent(2);
 
-/// How many clusters a status lists that the figure leaves out.
+/// Maximum number of unrelieved clusters listed in a status.
 pub const UNRELIEVED_MAX: usize = 16;
 
 fn half() -> Figure {
@@ -72,12 +74,12 @@ fn half() -> Figure {
 }
 
 impl Objective {
-    /// The gain up to which nothing moves, as given or by default.
+    /// Returns the gain up to which nothing moves, as given or by default.
     pub fn tolerance(&self) -> IntOrPercent {
         self.tolerance.unwrap_or(if self.goal.has_percent() { TOLERANCE } else { IntOrPercent::Int(0) })
     }
 
-    /// The tolerance in the unit of the engine: a share, or a number.
+    /// Returns the tolerance in the unit of the engine: a share, or a number.
     pub fn tolerance_number(&self) -> f64 {
         match self.tolerance() {
             IntOrPercent::Int(number) => number as f64,
@@ -85,7 +87,8 @@ impl Objective {
         }
     }
 
-    /// The replicas that may move, of so many that are selected.
+    /// Returns the number of replicas that may move if the selected workloads have `selected`
+    /// replicas, or `None` if there is no bound.
     pub fn budget(&self, selected: i64) -> Option<i64> {
         let most = self.max_moved_replicas?;
         let is_none = matches!(most, IntOrPercent::Int(0) | IntOrPercent::Percent(0));
@@ -103,7 +106,7 @@ impl Goal {
         }
     }
 
-    /// The unit of its figure.
+    /// Returns the unit of the goal's figure.
     pub fn unit(self) -> FigureUnit {
         match self {
             Goal::Balance => FigureUnit::ShareOfCapacity,
@@ -113,18 +116,18 @@ impl Goal {
         }
     }
 
-    /// Whether its tolerance is a percentage.
+    /// Returns whether the goal's tolerance is a percentage.
     pub fn has_percent(self) -> bool {
         matches!(self, Goal::Balance | Goal::Cost)
     }
 
-    /// Whether one resource can be named for it.
+    /// Returns whether the goal accepts a resource.
     pub(super) fn has_resource(self) -> bool {
         matches!(self, Goal::Balance | Goal::Pack)
     }
 }
 
-/// How near a plan comes to its objective. Smaller figures are better.
+/// How close a plan comes to its objective. Lower figures are better.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectiveStatus {
@@ -132,41 +135,41 @@ pub struct ObjectiveStatus {
     pub before: Figure,
     /// The figure after all moves of the plan.
     pub after: Figure,
-    /// No plan within the rules, the limits and the budget has a smaller figure.
+    /// Lower bound: no plan within the rules, the limits and the budget has a lower figure.
     pub bound: Figure,
-    /// Replicas that move, counted where they arrive: in a review those of the plan, in a rebalance
-    /// those that have moved.
+    /// Number of replicas that move, counted on their target clusters: in a review those of the
+    /// plan, in a rebalance those moved so far.
     pub moved: i64,
     /// The unit of the three figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<FigureUnit>,
-    /// Whether what was moved has been taken back, so that `after` is not reached.
+    /// Whether the moves have been undone, so that `after` is not reached.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     #[schema(required = false)]
     pub undone: bool,
-    /// With Balance: clusters that are fuller than those of the figure and that no move relieves,
-    /// the fullest first, at most 16. The figure and its mean leave them out.
+    /// With Balance: clusters that are fuller than those of the figure and that no move can
+    /// relieve, the fullest first, at most 16. They are excluded from the figure and its mean.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 16)]
     pub unrelieved: Vec<String>,
-    /// The tolerance, if nothing moves because no plan gains more.
+    /// The tolerance, if nothing moves because no plan has a higher gain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_tolerance: Option<IntOrPercent>,
 }
 
-/// The unit of the figure of a goal.
+/// The unit of a goal's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum FigureUnit {
-    /// A share of the capacity of a cluster: 0.5 is 50 percent.
+    /// A share of a cluster's capacity: 0.5 is 50 percent.
     ShareOfCapacity,
     Clusters,
-    /// The price of an hour.
+    /// Price per hour.
     CostPerHour,
     Replicas,
 }
 
 impl ObjectiveStatus {
-    /// A figure with its unit: `18.75 % of capacity`.
+    /// Returns a figure with its unit: `18.75 % of capacity`.
     pub fn with_unit(&self, figure: Figure) -> String {
         match self.unit {
             None => figure.to_string(),
@@ -181,37 +184,38 @@ impl ObjectiveStatus {
         }
     }
 
-    /// The reason that nothing moves, if it is the tolerance: `within the tolerance of 2%`.
+    /// Returns the reason that nothing moves, if it is the tolerance: `within the tolerance of 2%`.
     pub fn within_tolerance(&self) -> Option<String> {
         self.within_tolerance.map(|tolerance| format!("within the tolerance of {tolerance}"))
     }
 }
 
-/// What the selected workloads cost where prices are known.
+/// The price of the selected workloads on clusters with known prices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CostStatus {
-    /// The price of an hour when the plan was made.
+    /// Price per hour at planning time.
     pub before_per_hour: Figure,
-    /// The price of an hour after all moves of the plan.
+    /// Price per hour after all moves of the plan.
     pub after_per_hour: Figure,
-    /// The second minus the first.
+    /// `afterPerHour` minus `beforePerHour`.
     pub difference_per_hour: Figure,
-    /// Clusters without a price of a resource that a selected workload requests and another cluster
-    /// prices. Such workloads are left out there, and so are their moves from or to there.
+    /// Number of clusters without a price for a resource that a selected workload requests and that
+    /// another cluster prices. Such workloads, and their moves from and to these clusters, are not
+    /// counted there.
     pub unpriced_clusters: i64,
 }
 
-/// A number with four digits after the point.
+/// A decimal number with four digits after the point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Figure(i64);
 
 impl Figure {
     const ONE: i64 = 10_000;
 
-    /// The nearest number of four digits after the point.
+    /// Rounds to the nearest number with four digits after the point.
     pub fn of(number: f64) -> Figure {
-        // Casts saturate, and what is no number becomes 0.
+        // Casts saturate, and NaN becomes 0.
         Figure((number * Figure::ONE as f64).round() as i64)
     }
 
@@ -219,7 +223,7 @@ impl Figure {
         self.0 as f64 / Figure::ONE as f64
     }
 
-    /// Of a share: the percent, with two digits after the point.
+    /// Returns a share as a percentage with two digits after the point.
     fn percent(self) -> f64 {
         self.0 as f64 / (Figure::ONE / 100) as f64
     }

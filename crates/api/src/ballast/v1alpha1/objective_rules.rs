@@ -5,7 +5,7 @@ use super::objective::{Goal, Objective};
 use super::rebalance_rules::check_amount;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// Beyond it no move is ever worth its replicas.
+/// Upper bound of `worth`. Beyond it no move is ever made.
 const WORTH_MAX: f64 = 1_000.0;
 
 pub(super) fn check(objective: &Objective, limits: &Limits, path: &FieldPath, errors: &mut FieldErrors) {

@@ -1,5 +1,5 @@
-//! Rebalance: moves bindings of its own namespace, and can be paused, aborted, undone (BD7) and
-//! made to wait for an approval (BD8). It has the same spec and status as ClusterRebalance.
+//! Rebalance: moves bindings of its own namespace. It can be paused, aborted, undone (BD7) and made
+//! to wait for an approval (BD8). Its spec and status are those of ClusterRebalance.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ kind! {
     /// Moves workloads of its own namespace, by one plan and within bounds. The moves can be
     /// undone.
     pub struct Rebalance {
-        /// What is to be moved, and within which bounds.
+        /// The workloads to move, and the bounds for moving them.
         pub spec: RebalanceSpec,
         /// The plan, and its progress.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
@@ -63,49 +63,48 @@ impl Resource for Rebalance {
     }
 }
 
-/// What is to be moved, and within which bounds. Exactly one of `select`, `undo` and `drain` is
-/// given. After creation only `approved`, `paused`, `abort` and `ttlSecondsAfterFinished` may
-/// change.
+/// The workloads to move, and the bounds for moving them. Exactly one of `select`, `undo` and
+/// `drain` is given. After creation only `approved`, `paused`, `abort` and
+/// `ttlSecondsAfterFinished` may change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceSpec {
-    /// The workloads: the union of these entries. `[{all: true}]` is everything in scope.
+    /// The workloads: the union of these entries. `[{all: true}]` selects everything in scope.
     #[serde(default, deserialize_with = "super::select::entries", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub select: Vec<SelectEntry>,
-    /// Workloads that `select` includes and that do not move.
+    /// Workloads that do not move although `select` includes them.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub exclude: Vec<SelectEntry>,
-    /// Moves the workloads of another rebalance back to where they were before it, as far as the
+    /// Returns the workloads of another rebalance to their placements before it, as far as the
     /// present filters and capacity allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Undo>,
-    /// Takes the workloads off these clusters, and moves nothing else. Only in a ClusterRebalance.
+    /// Moves the workloads off these clusters, and moves nothing else. Only in a ClusterRebalance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
-    /// How placements are decided. Not used by `undo` and `drain`. Absent: `AsBefore` in the
-    /// template of a schedule that waits for clusters to recover, `Fresh` elsewhere.
+    /// The mode in which placements are decided. Not used by `undo` and `drain`. Absent: `AsBefore`
+    /// in the template of a schedule that waits for clusters to recover, `Fresh` otherwise.
     #[serde(default)]
     pub mode: Mode,
-    /// What the plan is to reach for the fleet as a whole. Absent: each workload goes where its own
-    /// placement wants it.
+    /// The objective of the plan for all clusters together. Absent: each workload is placed by its
+    /// own placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
-    /// With `AsBefore`: the moment whose placements come back, as far as the log remembers. Absent:
-    /// each workload goes back to where it was before it lost clusters.
+    /// With `AsBefore`: the moment whose placements are restored, as far as the log reaches back.
+    /// Absent: each workload returns to its placement before it lost clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<AsOf>,
-    /// Limits on what may move, for each workload separately. With `undo`, absent: those of what is
-    /// undone.
+    /// Limits on the replicas that may move, for each workload separately. With `undo`, absent: the
+    /// limits of the undone rebalance.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub limits: Limits,
-    /// How the plan is carried out. With `undo`, absent: as what is undone was carried out.
+    /// The rollout of the plan. With `undo`, absent: the rollout of the undone rebalance.
     #[serde(default)]
     pub rollout: Rollout,
-    /// The plan that is expected, as `status.planHash` of a review or a dry run names it. If
-    /// planning comes to other moves, the rebalance ends as Aborted with the reason PlanChanged,
-    /// and nothing moves.
+    /// The expected plan: `status.planHash` of a review or a dry run. If planning results in other
+    /// moves, the rebalance ends as Aborted with the reason PlanChanged, and nothing moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[0-9a-f]{32}-[0-9]{1,10}-[0-9]{1,19}$")]
     pub expect_plan: Option<String>,
@@ -134,43 +133,43 @@ pub struct RebalanceSpec {
 }
 
 impl RebalanceSpec {
-    /// The entries that select workloads: those of `select`, or what runs on the clusters that are
-    /// drained.
+    /// Returns the entries that select workloads: those of `select`, or one entry per drained
+    /// cluster.
     pub fn selected(&self) -> Cow<'_, [SelectEntry]> {
         let Some(drain) = &self.drain else { return Cow::Borrowed(&self.select) };
         let on = |name: &String| SelectEntry { placed_on: vec![name.clone()], ..SelectEntry::default() };
         drain.clusters.iter().map(on).collect()
     }
 
-    /// Whether the moves wait for an approval.
+    /// Returns whether the moves wait for an approval.
     pub fn awaits_approval(&self) -> bool {
         self.approval == Approval::Required && !self.approved
     }
 }
 
-/// Names the rebalance that is undone. It has the same kind and namespace.
+/// A reference to the rebalance to undo. It has the same kind and namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Undo {
     /// Name of the rebalance.
     #[schema(min_length = 1, max_length = 253)]
     pub name: String,
-    /// Only what was taken off these clusters goes back, and nothing else moves. Absent: everything
-    /// that was moved goes back.
+    /// Only replicas that were moved off these clusters return, and nothing else moves. Absent: all
+    /// moves are undone.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub clusters: Vec<String>,
 }
 
-/// The clusters that are drained. They are closed to new workloads before the first move begins, by
-/// the taint `cluster.karmada.io/unschedulable`.
+/// The clusters to drain. Before the first move begins, they are closed to new workloads by the
+/// taint `cluster.karmada.io/unschedulable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Drain {
     /// Names of the clusters.
     #[schema(min_items = 1, max_items = 1000)]
     pub clusters: Vec<String>,
-    /// Whether copies of workloads leave, too, that each cluster runs as a whole. They have no
-    /// other place.
+    /// Whether to remove the copies of workloads that run on every cluster as a whole. Such a copy
+    /// cannot move to another cluster.
     #[serde(default)]
     #[schema(default = false)]
     pub include_duplicated: bool,

@@ -15,17 +15,17 @@ use crate::meta::ObjectMeta;
 use crate::tree;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// The largest number of replicas or moves that is accepted.
+/// The largest accepted number of replicas or moves.
 const AMOUNT_MAX: i64 = 1_000_000_000;
-/// The longest value of a label. The name is the value of a label of the moves.
+/// The maximum length of a label value. The moves have a label with the name of the rebalance.
 const NAME_BYTES_MAX: usize = 63;
 
 const SURGE_ONLY: [&str; 2] = ["minAvailable", "maxSurge"];
 
-/// The fields that an undo takes over from what it undoes, unless it has its own.
+/// The fields that an undo without its own values copies from the undone rebalance.
 pub const TAKEN_OVER: [&str; 2] = ["rollout", "limits"];
 
-/// Sets the defaults that depend on other fields. `old`: the stored object, on an update.
+/// Sets the defaults that depend on other fields. `old` is the stored object on an update.
 pub(super) fn prepare(object: &mut Map<String, Value>, old: Option<&Map<String, Value>>) {
     let old = old.and_then(|old| old.get("spec")?.as_object());
     if let Some(spec) = tree::object(object, &["spec"]) {
@@ -35,13 +35,13 @@ pub(super) fn prepare(object: &mut Map<String, Value>, old: Option<&Map<String, 
 
 pub(super) fn prepare_spec(spec: &mut Map<String, Value>, old: Option<&Map<String, Value>>) {
     match (spec.contains_key("undo"), old) {
-        // What an undo has taken over stays, although the writer does not repeat it.
+        // Fields that an undo has copied are preserved if the writer omits them.
         (true, Some(old)) => {
             for name in TAKEN_OVER.into_iter().filter(|name| !spec.contains_key(*name)).collect::<Vec<_>>() {
                 spec.extend(old.get(name).map(|known| (name.to_owned(), known.clone())));
             }
         }
-        // The server looks at what is undone, and fills in what is missing here.
+        // The server copies the missing fields from the undone rebalance.
         (true, None) => {}
         (false, _) => {
             spec.entry("rollout").or_insert_with(|| {
@@ -60,7 +60,7 @@ pub(super) fn prepare_spec(spec: &mut Map<String, Value>, old: Option<&Map<Strin
     default_surge(spec);
 }
 
-/// Checks the moment that a rebalance or a review in mode AsBefore names.
+/// Checks the `before` of a rebalance or a review in mode AsBefore.
 pub(super) fn check_before(before: Option<&AsOf>, is_as_before: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(AsOf { revision, time }) = before else { return };
     let path = path.child("before");
@@ -71,7 +71,7 @@ pub(super) fn check_before(before: Option<&AsOf>, is_as_before: bool, path: &Fie
     }
 }
 
-/// Sets the defaults that only the strategy SurgeFirst has.
+/// Sets the defaults that apply only to the strategy SurgeFirst.
 fn default_surge(spec: &mut Map<String, Value>) {
     let Some(rollout) = spec.get_mut("rollout").and_then(Value::as_object_mut) else { return };
     if rollout.get("strategy") == Some(&json!("SurgeFirst")) {
@@ -81,7 +81,7 @@ fn default_surge(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Warns about fields that have no effect.
+/// Returns warnings for fields that have no effect.
 pub(super) fn advise(spec: Option<&Value>, at: &str) -> Vec<String> {
     let Some(rollout) = spec.and_then(|spec| spec.get("rollout")) else { return Vec::new() };
     if rollout.get("strategy") != Some(&json!("Direct")) {
@@ -112,7 +112,7 @@ pub(super) fn check(
     errors
 }
 
-/// The registry checks the form of the name.
+/// Checks the length of the name and that it has no dot. The registry checks its form.
 fn check_name(name: &str, errors: &mut FieldErrors) {
     let path = FieldPath::new("metadata.name");
     if name.len() > NAME_BYTES_MAX {
@@ -179,7 +179,7 @@ fn check_drain(drain: &Drain, reach: Reach<'_>, path: &FieldPath, errors: &mut F
     check_names(&drain.clusters, &path.child("clusters"), errors);
 }
 
-/// Names of clusters, each once.
+/// Checks that the names are valid and unique.
 fn check_names(clusters: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     let mut seen = HashSet::new();
     for (index, cluster) in clusters.iter().enumerate() {
@@ -217,7 +217,7 @@ fn check_rollout(rollout: &Rollout, path: &FieldPath, errors: &mut FieldErrors) 
     gate_rules::check(&rollout.gates, &path.child("gates"), errors);
 }
 
-/// The schema checks that percentages are at most 100. It has no bounds for numbers.
+/// Checks the bounds of an amount. The schema checks only that percentages are at most 100.
 pub(super) fn check_amount(amount: Option<IntOrPercent>, least: i64, path: &FieldPath, errors: &mut FieldErrors) {
     let detail = match amount {
         Some(IntOrPercent::Int(number)) if number < least => format!("must be greater than or equal to {least}"),
@@ -228,7 +228,7 @@ pub(super) fn check_amount(amount: Option<IntOrPercent>, least: i64, path: &Fiel
     errors.invalid(path, amount, detail);
 }
 
-/// All fields but four are immutable, because the plan was made from them.
+/// Rejects changes to all fields but four, because the plan was made from them.
 fn check_changes(spec: &RebalanceSpec, old: &RebalanceSpec, path: &FieldPath, errors: &mut FieldErrors) {
     let frozen = [
         ("select", spec.select != old.select),

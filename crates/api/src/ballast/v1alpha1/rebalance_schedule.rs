@@ -20,9 +20,9 @@ use ballast_resource::{Column, Given, Inspection, Resource, Schema, Scope, SqlCo
 kind! {
     /// Creates ClusterRebalances from a template, at fixed times or when a cluster has recovered.
     pub struct RebalanceSchedule {
-        /// When ClusterRebalances are created, and from which template.
+        /// When ClusterRebalances are created, and the template they are created from.
         pub spec: RebalanceScheduleSpec,
-        /// The last ClusterRebalance that was created, and when the next one is due.
+        /// The last created ClusterRebalance, and the time at which the next one is due.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: RebalanceScheduleStatus,
     }
@@ -58,8 +58,8 @@ impl Resource for RebalanceSchedule {
     ];
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
-    /// YAML 1.1 parsers, such as kubectl's, read the key `on` as `true`. The key has no other
-    /// meaning here, so it is corrected without a warning.
+    /// Renames the key `true` to `on`, because YAML 1.1 parsers such as kubectl's read the key `on`
+    /// as `true`. The key has no other meaning here, so it is corrected without a warning.
     fn mend(object: &mut Map<String, Value>) -> Vec<String> {
         if let Some(spec) = tree::object(object, &["spec"])
             && !spec.contains_key("on")
@@ -72,7 +72,7 @@ impl Resource for RebalanceSchedule {
 
     fn inspect(schema: &Schema, object: &Map<String, Value>) -> Inspection {
         let found = select_rules::inspect(schema, object, &["spec", "template", "spec"]);
-        // The event selects clusters.
+        // The event contains a cluster selector, so a misspelt field there is an error as well.
         let mut errors = schema.unknown_fields(object, &["spec", "on"]);
         errors.append(found.errors);
         Inspection { errors, ..found }
@@ -82,7 +82,7 @@ impl Resource for RebalanceSchedule {
         let old = given.old.and_then(|old| old.get("spec")?.get("template")?.get("spec")?.as_object());
         let recovers = object.get("spec").is_some_and(|spec| !spec["on"]["clusterRecovered"].is_null());
         if let Some(spec) = tree::object(object, &["spec", "template", "spec"]) {
-            // Those that come back come home.
+            // A schedule that waits for recovered clusters restores placements by default.
             if recovers && !spec.contains_key("undo") {
                 spec.entry("mode").or_insert_with(|| json!(Mode::AsBefore));
             }
@@ -100,19 +100,19 @@ impl Resource for RebalanceSchedule {
     }
 }
 
-/// When ClusterRebalances are created, and from which template. Exactly one of `schedule` and `on`
-/// is given.
+/// When ClusterRebalances are created, and the template they are created from. Exactly one of
+/// `schedule` and `on` is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceScheduleSpec {
-    /// A line of cron with five fields: minute, hour, day of the month, month, day of the week.
+    /// A cron expression with five fields: minute, hour, day of the month, month, day of the week.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 256)]
     pub schedule: Option<String>,
     /// The event after which a ClusterRebalance is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<ScheduleOn>,
-    /// The time zone of `schedule`, as in the tz database: `Europe/Berlin`. UTC unless given.
+    /// Time zone of `schedule`, as in the tz database: `Europe/Berlin`. Default: UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 64)]
     pub time_zone: Option<String>,
@@ -120,7 +120,7 @@ pub struct RebalanceScheduleSpec {
     #[serde(default)]
     #[schema(default = false)]
     pub suspend: bool,
-    /// What happens when a ClusterRebalance is due while an earlier one of this schedule is not
+    /// Treatment of a ClusterRebalance that is due while an earlier one of this schedule is not
     /// finished.
     #[serde(default)]
     #[schema(default = "Allow")]
@@ -130,11 +130,11 @@ pub struct RebalanceScheduleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 2147483647_i64)]
     pub starting_deadline_seconds: Option<i64>,
-    /// How many completed ClusterRebalances are kept.
+    /// Number of completed ClusterRebalances to retain.
     #[serde(default = "successful_history_limit")]
     #[schema(minimum = 0, maximum = 1000, default = 3)]
     pub successful_history_limit: i32,
-    /// How many ClusterRebalances are kept that were aborted or have failed moves.
+    /// Number of ClusterRebalances to retain that were aborted or have failed moves.
     #[serde(default = "failed_history_limit")]
     #[schema(minimum = 0, maximum = 1000, default = 1)]
     pub failed_history_limit: i32,
@@ -143,7 +143,7 @@ pub struct RebalanceScheduleSpec {
 }
 
 impl ClusterRecovered {
-    /// The clusters that count.
+    /// Returns the selector of the clusters whose recovery counts.
     pub fn selector(&self) -> Result<Selector, selector::Malformed> {
         let LabelSelector { match_labels, match_expressions } = &self.cluster_selector;
         let labels = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -165,21 +165,20 @@ fn failed_history_limit() -> i32 {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleOn {
-    /// A cluster is Ready again, and stays Ready.
+    /// A cluster becomes Ready again, and stays Ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_recovered: Option<ClusterRecovered>,
 }
 
-/// A cluster is Ready again, and stays Ready.
+/// A cluster becomes Ready again, and stays Ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterRecovered {
-    /// The clusters whose recovery counts. Empty: all.
+    /// The clusters whose recovery counts. Empty: all clusters.
     #[serde(default)]
     #[schema(value_type = Atomic<LabelSelector>, required = false)]
     pub cluster_selector: LabelSelector,
-    /// Seconds for which the cluster must stay Ready. If it is lost before that, nothing is
-    /// created.
+    /// Seconds for which the cluster must stay Ready. If it is lost earlier, nothing is created.
     #[serde(default = "stable_for_seconds")]
     #[schema(minimum = 0, maximum = 604800, default = 600)]
     pub stable_for_seconds: i64,
@@ -195,7 +194,7 @@ fn stable_for_seconds() -> i64 {
     600
 }
 
-/// What happens when a ClusterRebalance is due while an earlier one of its schedule is not
+/// Treatment of a ClusterRebalance that is due while an earlier one of its schedule is not
 /// finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum ConcurrencyPolicy {
@@ -208,13 +207,13 @@ pub enum ConcurrencyPolicy {
     Replace,
 }
 
-/// The ClusterRebalances that a schedule creates.
+/// The template of the ClusterRebalances that a schedule creates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RebalanceTemplate {
     /// Labels and annotations.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub metadata: TemplateMetadata,
-    /// What is to be moved, and within which bounds.
+    /// The workloads to move, and the bounds for moving them.
     pub spec: RebalanceSpec,
 }
 
@@ -229,20 +228,20 @@ pub struct TemplateMetadata {
     pub annotations: Pairs<String>,
 }
 
-/// The last ClusterRebalance that was created, and when the next one is due.
+/// The last created ClusterRebalance, and the time at which the next one is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceScheduleStatus {
-    /// The due time of the last ClusterRebalance that was created.
+    /// Due time of the last created ClusterRebalance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Time>,
-    /// When the next ClusterRebalance is due.
+    /// Time at which the next ClusterRebalance is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_schedule_time: Option<Time>,
     /// Names of the ClusterRebalances that are not finished.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<String>,
-    /// Clusters of `on.clusterRecovered` that are not Ready, or not for long enough yet.
+    /// Clusters selected by `on.clusterRecovered` that are not Ready, or not for long enough yet.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub recoveries: Vec<Recovery>,
     /// Conditions of the schedule: `Ready`.
@@ -257,7 +256,7 @@ pub struct RebalanceScheduleStatus {
 pub struct Recovery {
     /// Name of the cluster.
     pub cluster: String,
-    /// Since when the cluster is Ready again. Absent: it is not Ready.
+    /// Time since which the cluster is Ready again. Absent: it is not Ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_since: Option<Time>,
 }

@@ -38,66 +38,65 @@ pub(super) const SQL_COLUMNS: &[SqlColumn] = &[
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceStatus {
-    /// The generation that this status belongs to.
+    /// The generation that this status is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The phase of the rebalance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
     /// Conditions of the rebalance: `Planned`, `Selected`, `Approved`, `Progressing` and
-    /// `Completed`; with gates also `Gate`, which is False while a gate is waited for.
-    /// `Selected` is False if the plan has no workload, with the reason `UnknownNames` or
-    /// `NothingMatches`.
+    /// `Completed`; with gates also `Gate`, which is False while a gate is pending. `Selected` is
+    /// False if the plan has no workload, with the reason `UnknownNames` or `NothingMatches`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
-    /// When the plan was made.
+    /// Time at which the plan was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_at: Option<Time>,
-    /// When the first move began.
+    /// Time at which the first move began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When the last move ended.
+    /// Time at which the last move ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_time: Option<Time>,
-    /// The revision of the view that the plan was made from.
+    /// The revision of the view that the plan is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_revision: Option<String>,
-    /// Names the moves of the plan: who moves, from where, to where. Equal plans have equal hashes.
+    /// Hash of the moves of the plan: bindings, sources and targets. Equal plans have equal hashes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_hash: Option<String>,
     /// Counts of the selected workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// The wave that is under way, or was last, where `spec.rollout` has gates.
+    /// The current or last wave, if `spec.rollout` has gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wave: Option<WaveStatus>,
-    /// The state of the clusters that are drained.
+    /// The state of the drained clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainStatus>,
-    /// Replicas of the selected workloads, by cluster.
+    /// Replicas of the selected workloads per cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterCount>,
-    /// Why workloads do not move as asked, as of the plan: no cluster takes them, limits keep them,
-    /// or they may not move.
+    /// Reasons why workloads do not move, as of the plan: no cluster accepts them, limits apply, or
+    /// they may not move.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<ReasonCount>,
-    /// How near the plan comes to `spec.objective`.
+    /// How close the plan comes to `spec.objective`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveStatus>,
-    /// What the selected workloads cost, if any cluster tells a price.
+    /// The price of the selected workloads, if any cluster has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostStatus>,
 }
 
 impl RebalanceStatus {
-    /// Whether the rebalance is over: completed or aborted.
+    /// Returns whether the rebalance is completed or aborted.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Some(Phase::Completed | Phase::Aborted))
     }
 }
 
-/// How far a rebalance is.
+/// The phase of a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Phase {
     /// The plan is being made.
@@ -105,12 +104,12 @@ pub enum Phase {
     /// The plan is made, and nothing has moved yet.
     Planned,
     Running,
-    /// No further move begins until `spec.paused` is false, or a gate that has failed is asked
-    /// anew. Moves that have begun settle.
+    /// No further move begins until `spec.paused` is false, or until a failed gate is checked
+    /// again. Moves that have begun settle.
     Paused,
     /// All moves are over.
     Completed,
-    /// It ended early. Moves that had not begun never begin.
+    /// The rebalance ended early. Pending moves never begin.
     Aborted,
 }
 
@@ -131,7 +130,7 @@ impl Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Workloads that are selected. A workload that a drain moves again counts again.
+    /// Selected workloads. A workload that a drain moves again counts again.
     #[serde(default)]
     pub selected: i64,
     /// Workloads that the plan moves.
@@ -143,42 +142,43 @@ pub struct Summary {
     /// Moves in progress.
     #[serde(default)]
     pub moving: i64,
-    /// Moves that are over.
+    /// Moves that have ended.
     #[serde(default)]
     pub settled: i64,
-    /// Workloads that stay where they are.
+    /// Workloads that keep their placement.
     #[serde(default)]
     pub unchanged: i64,
-    /// Moves that failed, also those that failed at once because the plan found no place to move
-    /// the workload to. It stays where it is.
+    /// Failed moves, including moves that failed at once because the plan found no target for the
+    /// workload. Such a workload keeps its placement.
     #[serde(default)]
     pub failed: i64,
-    /// Moves that another change of the binding overtook.
+    /// Moves that another change of the binding replaced.
     #[serde(default)]
     pub superseded: i64,
-    /// Replicas that the plan moves, counted where they arrive.
+    /// Replicas that the plan moves, counted on their target clusters.
     #[serde(default)]
     pub replicas_to_move: i64,
-    /// Replicas that have moved, counted where they arrived.
+    /// Replicas that have moved, counted on their target clusters.
     #[serde(default)]
     pub replicas_moved: i64,
 }
 
-/// The state of the clusters that are drained.
+/// The state of the drained clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainStatus {
     /// Whether the drain has closed its clusters to new workloads. They stay closed when it ends.
     #[serde(default)]
     pub closed: bool,
-    /// How often workloads were planned that came to the clusters after the plan.
+    /// Number of times that the drain planned workloads that were placed on the clusters after the
+    /// plan.
     #[serde(default)]
     pub rounds: i64,
-    /// Since when the drain waits for workloads that leave the clusters by themselves. Absent: it
-    /// does not wait.
+    /// Time since which the drain waits for workloads that leave the clusters by themselves.
+    /// Absent: it does not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_since: Option<Time>,
-    /// Whether the clusters are empty, but for workloads with a failed Move.
+    /// Whether the clusters are empty, except for workloads with a failed Move.
     #[serde(default)]
     pub ended: bool,
     /// The clusters that were opened while the drain was in progress. This ends the drain.
@@ -186,17 +186,17 @@ pub struct DrainStatus {
     pub opened: Vec<String>,
 }
 
-/// How many workloads do not move for one reason.
+/// Number of workloads that do not move for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReasonCount {
-    /// The reason, in one word.
+    /// The reason.
     pub reason: MoveReason,
     /// The number of workloads.
     pub count: i64,
-    /// The reason in a sentence, for `workload`.
+    /// The reason as a sentence, for `workload`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// One of the workloads.
+    /// One of the workloads, as an example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadRef>,
 }
@@ -206,7 +206,7 @@ pub struct ReasonCount {
 pub struct ClusterCount {
     /// Name of the cluster.
     pub name: String,
-    /// Replicas when the plan was made.
+    /// Replicas at planning time.
     #[serde(default)]
     pub before: i64,
     /// Replicas after all moves of the plan.

@@ -1,30 +1,31 @@
-//! The annotations that only the server sets: of rebalances, schedules and EvictionLimits. Pure.
+//! Annotations of rebalances, schedules and EvictionLimits that only the server sets. Pure.
 
-/// The prefix of all of them. A client's value is left out, also in the template of a schedule.
+/// The prefix of these annotations. Values from clients are removed, including in the template of a
+/// schedule.
 pub const RESERVED_PREFIX: &str = "ballast.dev/";
 
-/// The user who approved the plan, or the template of a schedule.
+/// The user that approved the plan, or the template of a schedule.
 pub const APPROVED_BY: &str = "ballast.dev/approved-by";
 
-/// The user who created a rebalance or a schedule. On a rebalance that a schedule has made: the
-/// user who last changed the schedule.
+/// The user that created a rebalance or a schedule. On a rebalance that a schedule created: the
+/// user that last changed the schedule.
 pub const CREATED_BY: &str = "ballast.dev/created-by";
 
-/// The users who have written something that an approval covers, as a JSON list with the latest
-/// last. An approval ends the list: the next change begins a new one. Absent: only the creator.
+/// The users that have written content covered by an approval, as a JSON list, the latest last. An
+/// approval ends the list: the next change begins a new one. Absent: only the creator.
 pub const CHANGED_BY: &str = "ballast.dev/changed-by";
 
-/// The user who set the rate of an EvictionLimit.
+/// The user that set the rate of an EvictionLimit.
 pub const SET_BY: &str = "ballast.dev/set-by";
 
-/// The time that a schedule has made a rebalance for.
+/// The due time for which a schedule created a rebalance.
 pub const SCHEDULED_FOR: &str = "ballast.dev/scheduled-for";
 
-/// The clusters for whose recovery a schedule has made a rebalance.
+/// The recovered clusters for which a schedule created a rebalance.
 pub const RECOVERED: &str = "ballast.dev/recovered";
 
-/// Returns the users who have written what an approval covers, with the latest last. None of them
-/// may approve it. `annotation` returns the value of an annotation.
+/// Returns the users that have written content covered by an approval, the latest last. None of
+/// them may approve it. `annotation` returns the value of an annotation.
 pub fn writers<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Vec<String> {
     match annotation(CHANGED_BY).and_then(|list| serde_json::from_str(list).ok()) {
         Some(writers) => writers,

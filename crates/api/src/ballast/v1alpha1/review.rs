@@ -1,5 +1,5 @@
-//! PlacementReview and LocalPlacementReview: what would happen, and why. They change nothing and
-//! are never stored.
+//! PlacementReview and LocalPlacementReview: a preview of decisions with their reasons. They change
+//! nothing and are never stored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,28 +21,28 @@ use ballast_k8s::{FieldErrors, Time};
 use ballast_resource::{Given, Inspection, Lifetime, Resource, Schema, Scope};
 
 kind! {
-    /// Asks what would happen to workloads of all namespaces, and why. It changes nothing and is
-    /// never stored.
+    /// Previews the decisions for workloads of all namespaces, with their reasons. It changes
+    /// nothing and is never stored.
     pub struct PlacementReview {
         /// Not used.
         metadata;
-        /// The question.
+        /// The parameters of the review.
         pub spec: ReviewSpec,
-        /// The answer.
+        /// The result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub status: Option<ReviewStatus>,
     }
 }
 
 kind! {
-    /// Asks what would happen to workloads of one namespace, and why. It changes nothing and is
-    /// never stored.
+    /// Previews the decisions for workloads of one namespace, with their reasons. It changes
+    /// nothing and is never stored.
     pub struct LocalPlacementReview {
         /// Only the namespace is used.
         metadata;
-        /// The question.
+        /// The parameters of the review.
         pub spec: ReviewSpec,
-        /// The answer.
+        /// The result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub status: Option<ReviewStatus>,
     }
@@ -99,44 +99,47 @@ impl Resource for LocalPlacementReview {
     }
 }
 
-/// The question.
+/// The parameters of a review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewSpec {
-    /// The workloads: the union of these entries. `[{all: true}]` is everything in scope. They are
-    /// selected by the present state, not by the supposed one. If the list is empty,
+    /// The workloads: the union of these entries. `[{all: true}]` selects everything in scope. They
+    /// are selected by the present state, not by the supposed state. If the list is empty,
     /// `suppose.workloads` must not be empty, and those workloads are selected.
     #[serde(default, deserialize_with = "super::select::entries", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub select: Vec<SelectEntry>,
-    /// How placements are decided.
+    /// The mode in which placements are decided.
     #[serde(default)]
     #[schema(default = "Fresh")]
     pub mode: ReviewMode,
-    /// What the moves are to reach for the fleet as a whole.
+    /// The objective of the moves for all clusters together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
-    /// With `AsBefore`: the moment whose placements would come back, as far as the log remembers.
+    /// With `AsBefore`: the moment whose placements would be restored, as far as the log reaches
+    /// back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<AsOf>,
-    /// Limits on what may move, for each workload separately.
+    /// Limits on the replicas that may move, for each workload separately.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub limits: Limits,
-    /// What the review assumes to be different from the present state.
+    /// Assumed differences from the present state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppose: Option<Suppose>,
-    /// Asks, for each domain of the fleet, what its loss would strand, in place of a plan. It is
-    /// decided as with `Steady`. A LocalPlacementReview counts the workloads of its namespace.
+    /// Reports, for each failure domain, the replicas that its loss would strand, instead of a
+    /// plan. It is decided as with `Steady`. A LocalPlacementReview counts the workloads of its
+    /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survive: Option<Survive>,
-    /// Asks about a past state, which the log must still hold.
+    /// Reviews a past state, which the log must still contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<AsOf>,
-    /// How much of each decision is explained.
+    /// Level of detail of the explanation of each decision.
     #[serde(default)]
     #[schema(default = "None")]
     pub explain: Explain,
-    /// How many moves are listed, and how many workloads that fit nowhere. The summary counts all.
+    /// Maximum number of listed moves, and of listed workloads that fit on no cluster. The summary
+    /// counts all of them.
     #[serde(default = "listed")]
     #[schema(minimum = 0, maximum = 10000, default = 500)]
     pub limit: i64,
@@ -163,19 +166,19 @@ fn listed() -> i64 {
     500
 }
 
-/// How placements are decided in a review.
+/// The mode in which placements are decided in a review.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum ReviewMode {
-    /// Ignores where the workload runs now.
+    /// Ignores the current placement of the workload.
     #[default]
     Fresh,
-    /// Brings each workload back to where it was before it lost clusters to a failure, or as of
+    /// Returns each workload to its placement before it lost clusters to a failure, or as of
     /// `before`.
     AsBefore,
-    /// Moves only replicas that have to leave, and as few as possible: those on clusters that are
-    /// gone, that the placement does not select any more, or whose NoExecute taints it does not
-    /// tolerate; and those on clusters that `placedOn` names and that have a NoSchedule taint which
-    /// it does not tolerate.
+    /// Moves only replicas that have to leave, and as few as possible: replicas on clusters that
+    /// are gone, that the placement no longer selects, or whose NoExecute taints it does not
+    /// tolerate; and replicas on clusters in `placedOn` with a NoSchedule taint that it does not
+    /// tolerate.
     Steady,
     /// Decides nothing: the review explains the present placements.
     AsIs,
@@ -184,120 +187,120 @@ pub enum ReviewMode {
 /// A moment in the past: exactly one of the fields is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AsOf {
-    /// The moment after the change with this number.
+    /// Revision of a change. The moment is immediately after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[0-9]{1,19}$")]
     pub revision: Option<String>,
-    /// This moment.
+    /// The time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
 }
 
-/// How much of each decision is explained.
+/// Level of detail of the explanation of each decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Explain {
     #[default]
     None,
-    /// One reason for each cluster that did not get the workload.
+    /// One reason for each cluster that was not chosen.
     Losers,
     /// Filters, scores, capacity, weights and division.
     Full,
 }
 
-/// The answer.
+/// The result of a review.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewStatus {
-    /// The revision of the view that the answer is based on.
+    /// The revision of the view that the result is based on.
     pub revision: String,
-    /// Names the moves: who would move, from where, to where. All moves count, also beyond
-    /// `spec.limit`. A rebalance expects this plan by `spec.expectPlan`. Absent with `AsIs`, which
-    /// plans nothing.
+    /// Hash of the moves: bindings, sources and targets, including moves beyond `spec.limit`. A
+    /// rebalance with this value in `spec.expectPlan` makes these moves, or ends as `Aborted` with
+    /// the reason `PlanChanged`. Absent with `AsIs`, which plans nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_hash: Option<String>,
     /// Counts of the selected workloads.
     #[serde(default)]
     pub summary: Summary,
-    /// Names in `spec.select` that nothing has, each in a sentence with its field path.
+    /// Names in `spec.select` that match no object, each as a sentence with its field path.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub unknown_names: Vec<String>,
-    /// Replicas of the selected workloads, by cluster.
+    /// Replicas of the selected workloads per cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterCount>,
-    /// The workloads that would move. With `AsIs`: where the workloads are. With `AsBefore`, and
-    /// with `explain`, also the workloads that stay: `to` equals `from`, and a message has the
-    /// reason.
+    /// The workloads that would move. With `AsIs`: the current placements. With `AsBefore`, and
+    /// with `explain`, also the workloads that keep their placement: `to` equals `from`, and
+    /// `message` contains the reason.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<ReviewedMove>,
-    /// The workloads that would fit nowhere.
+    /// The workloads that would fit on no cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub unplaceable: Vec<Unplaceable>,
-    /// How many more entries there are beyond `spec.limit`.
+    /// Number of entries beyond `spec.limit`.
     #[serde(default)]
     pub remaining: i64,
-    /// Why workloads would not move as asked: they fit nowhere, limits keep them, or a rebalance is
-    /// moving them already. All of them count, also beyond `spec.limit`.
+    /// Reasons why workloads would not move: they fit on no cluster, limits apply, or a rebalance
+    /// is already moving them. Workloads beyond `spec.limit` are included.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<ReasonCount>,
-    /// How near the moves would come to `spec.objective`.
+    /// How close the moves would come to `spec.objective`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveStatus>,
-    /// What the selected workloads cost and would cost, if any cluster tells a price.
+    /// The present and the resulting price of the selected workloads, if any cluster has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostStatus>,
-    /// What the loss of each domain would strand, the worst first, where `spec.survive` asks.
+    /// The effect of the loss of each failure domain, the worst first, if `spec.survive` is given.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub survival: Vec<DomainSurvival>,
-    /// The time of the fleet that `survival` is about, where that is not the present one: an answer
-    /// about the present takes too long for a request, and this is the last one that was computed
-    /// in the background.
+    /// The time of the state that `survival` reports on, if it is not the present. Computing the
+    /// result for the present would exceed the request timeout; this is the last result computed in
+    /// the background.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survival_time: Option<Time>,
 }
 
-/// What would happen to one workload.
+/// The decision for one workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReviewedMove {
     /// The binding of the workload.
     pub binding: BindingRef,
     /// The workload.
     pub workload: WorkloadRef,
-    /// Where the workload is.
+    /// Current replicas per cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<Share>,
-    /// Where it would go.
+    /// Replicas per cluster after the move.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<Share>,
-    /// How many replicas would move, counted where they arrive.
+    /// Number of replicas that would move, counted on their target clusters.
     #[serde(default)]
     pub replicas: i64,
-    /// Why the workload would not move as decided, in one word.
+    /// The reason why the workload would not move as decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<MoveReason>,
-    /// The same in a sentence, with numbers.
+    /// The reason as a sentence, with numbers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub message: String,
-    /// The reasons for the decision, as far as `spec.explain` asks for them.
+    /// The reasons for the decision, as far as `spec.explain` requests them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<FreeForm>,
 }
 
-/// A workload that would fit nowhere.
+/// A workload that would fit on no cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Unplaceable {
     /// The binding of the workload.
     pub binding: BindingRef,
     /// The workload.
     pub workload: WorkloadRef,
-    /// Why, in one word.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<MoveReason>,
-    /// Why, and what would help, in plain words.
+    /// The reason and a remedy, as a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub message: String,
-    /// The reasons for the decision, as far as `spec.explain` asks for them.
+    /// The reasons for the decision, as far as `spec.explain` requests them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<FreeForm>,
 }

@@ -1,5 +1,5 @@
-//! Rules for reviews that a schema cannot express. The names in a review are looked up when it is
-//! answered.
+//! Rules for reviews that a schema cannot express. The names in a review are looked up when its
+//! result is computed.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ pub(super) fn check(spec: &ReviewSpec, reach: Reach<'_>) -> FieldErrors {
     errors
 }
 
-/// The loss of a domain is decided as a Steady plan decides it.
+/// Rejects fields that do not apply to `survive`, which decides as a Steady plan does.
 fn check_survive(spec: &ReviewSpec, path: &FieldPath, errors: &mut FieldErrors) {
     if matches!(spec.mode, ReviewMode::AsBefore | ReviewMode::AsIs) {
         errors.forbidden(&path.child("mode"), "survive decides as with Steady");

@@ -7,8 +7,8 @@ use crate::label_rules;
 use ballast_k8s::cron::{Cron, Zone};
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// As for a CronJob: 11 characters are appended to the name, and the result is the value of a
-/// label.
+/// Maximum length of a schedule's name. As for a CronJob, 11 characters are appended to it, and the
+/// result is used as a label value.
 const NAME_BYTES_MAX: usize = 52;
 
 pub(super) fn check(schedule: &RebalanceSchedule) -> FieldErrors {
@@ -20,7 +20,7 @@ pub(super) fn check(schedule: &RebalanceSchedule) -> FieldErrors {
     errors
 }
 
-/// The registry checks the form of the name.
+/// Checks the length of the name and that it has no dot. The registry checks its form.
 fn check_name(name: &str, errors: &mut FieldErrors) {
     let path = FieldPath::new("metadata.name");
     if name.len() > NAME_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Selects the bindings of a rebalance or a review. A selection is bounded (BD12).
+//! Selection of the bindings of a rebalance or a review. A selection is bounded (BD12).
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -6,12 +6,12 @@ use utoipa::ToSchema;
 use crate::meta::LabelSelector;
 use ballast_resource::schema::mark::Atomic;
 
-/// Selects the bindings for which all given fields hold. An entry that is to select every binding
-/// in scope has `all: true`.
+/// Selects the bindings for which all given fields match. To select every binding in scope, set
+/// `all: true`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectEntry {
-    /// True: every binding in scope is selected. No other field may be given then. An empty entry
+    /// If true, every binding in scope is selected, and no other field may be given. An empty entry
     /// is stored as `all: true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<bool>,
@@ -23,8 +23,8 @@ pub struct SelectEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 63)]
     pub kind: Option<String>,
-    /// Namespace of the workload. A namespaced object selects only in its own namespace, and may
-    /// name no other one here.
+    /// Namespace of the workload. A namespaced object selects only in its own namespace, and
+    /// accepts no other one here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 63)]
     pub namespace: Option<String>,
@@ -47,13 +47,13 @@ pub struct SelectEntry {
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub not_placed_on: Vec<String>,
-    /// True: a rule of the binding's placement is broken where it runs; or it lost targets to a
-    /// failure and has not been back; or it is in a later affinity group while an earlier one would
-    /// take it. False: none of this. Absent: both are selected.
+    /// True: the current placement of the binding violates its rules, or the binding lost targets
+    /// to a failure and has not returned to them, or it uses a later affinity group although an
+    /// earlier one would accept it. False: none of these. Absent: both are selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub displaced: Option<bool>,
     /// True: the binding is not displaced, and a Fresh decision over the present view would divide
-    /// it otherwise. False: that is not so. Absent: both are selected.
+    /// it differently. False: the opposite. Absent: both are selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drifted: Option<bool>,
 }
@@ -64,7 +64,7 @@ impl SelectEntry {
         SelectEntry { all: Some(true), ..SelectEntry::default() }
     }
 
-    /// Returns whether the entry has no condition, so that every binding in scope meets it.
+    /// Returns whether the entry has no condition, so that it selects every binding in scope.
     pub fn has_no_condition(&self) -> bool {
         let SelectEntry { all: _, api_version, kind, namespace, name, label_selector, policy_ref, .. } = self;
         let SelectEntry { placed_on, not_placed_on, displaced, drifted, .. } = self;
@@ -79,14 +79,14 @@ impl SelectEntry {
     }
 }
 
-/// Reads the entries of a selection. Objects that were stored before `all` existed have empty ones.
+/// Deserializes the entries of a selection. Objects stored before `all` existed have empty entries.
 pub(super) fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SelectEntry>, D::Error> {
     let mut entries: Vec<SelectEntry> = crate::lean::list(deserializer)?;
     entries.iter_mut().filter(|entry| **entry == SelectEntry::default()).for_each(|entry| entry.all = Some(true));
     Ok(entries)
 }
 
-/// Names a policy.
+/// A reference to a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct PolicyRef {
     /// `PropagationPolicy` or `ClusterPropagationPolicy`.

@@ -1,5 +1,5 @@
 //! Rules for selections that a schema cannot express. A selection that contradicts itself, or that
-//! can never match, is an error: its author expects something to move.
+//! can never match, is an error, because its author expects something to move.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,21 +10,22 @@ use crate::label_rules;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 use ballast_resource::{Inspection, Schema};
 
-/// Which bindings an object may select.
+/// The bindings that an object may select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach<'a> {
-    /// Those of the object's own namespace, which is this one.
+    /// The bindings of the object's own namespace, which is this one.
     OwnNamespace(&'a str),
     All,
 }
 
 const POLICIES: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
 
-/// The fault of an entry without a condition. A misspelt or empty condition must not select more.
+/// The error for an entry without a condition. A misspelt or empty condition must not select more
+/// bindings.
 const NO_CONDITION: &str = "has no condition; an entry that selects everything in scope is all: true";
 
-/// Finds what the body of a client shows of a specification with a selection (D136): unknown
-/// fields, because each could be a bound that is misspelt, and entries without a condition.
+/// Inspects the request body of a specification with a selection (D136). Rejects unknown fields,
+/// because each could be a misspelt bound, and entries without a condition.
 pub(super) fn inspect(schema: &Schema, object: &Map<String, Value>, path: &[&str]) -> Inspection {
     let mut found = Inspection { errors: schema.unknown_fields(object, path), warnings: Vec::new() };
     let Some((first, rest)) = path.split_first() else { return found };
@@ -50,8 +51,8 @@ pub(super) fn inspect(schema: &Schema, object: &Map<String, Value>, path: &[&str
     found
 }
 
-/// Whether a value is null or empty, or has only such members. A template writes such values where
-/// its parameters are missing.
+/// Returns whether a value is null or empty, or has only such members. Templates render such values
+/// for missing parameters.
 fn is_void(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -62,7 +63,7 @@ fn is_void(value: &Value) -> bool {
     }
 }
 
-/// Stores empty entries of `select` as entries that select everything.
+/// Replaces empty entries of `select` by entries that select everything.
 pub(super) fn prepare(spec: &mut Map<String, Value>) {
     let entries = spec.get_mut("select").and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut).filter(|entry| entry.is_empty()) {
@@ -87,7 +88,7 @@ pub(super) fn check(
             check_entry(entry, reach, &path, errors);
         }
     }
-    // Equal entries have equal texts.
+    // Equal entries have equal serializations.
     let text = |entry: &SelectEntry| serde_json::to_string(entry).unwrap_or_default();
     let mut selected: HashMap<String, usize> = HashMap::new();
     if !exclude.is_empty() {
@@ -152,7 +153,7 @@ fn check_entry(entry: &SelectEntry, reach: Reach<'_>, path: &FieldPath, errors: 
 
 const OWN_NAMESPACE: &str = "a namespaced object selects only in its own namespace";
 
-/// Checks a namespace that an entry names. That of the object itself says what is so anyway (SG12).
+/// Checks the namespace of an entry. The object's own namespace is redundant but allowed (SG12).
 pub(super) fn check_reach(namespace: &str, reach: Reach<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     match reach {
         Reach::OwnNamespace(own) if own == namespace => {}

@@ -6,30 +6,29 @@ use utoipa::ToSchema;
 use crate::core::{Quantity, Taint};
 use crate::lean::Pairs;
 
-/// What the review assumes to be different from the present state.
+/// Assumed differences from the present state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Suppose {
-    /// Clusters that are supposed to be gone, changed or new.
+    /// Clusters that are assumed to be gone, changed or new.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub clusters: Vec<SupposedCluster>,
-    /// Workloads that are supposed to have other numbers of replicas.
+    /// Workloads that are assumed to have other numbers of replicas.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 10000)]
     pub workloads: Vec<SupposedWorkload>,
 }
 
-/// A cluster that is supposed to be gone, changed or new. Fields that are not given keep their
-/// present values.
+/// A cluster that is assumed to be gone, changed or new. Absent fields keep their present values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SupposedCluster {
     /// Name of the cluster.
     #[schema(min_length = 1, max_length = 253)]
     pub name: String,
-    /// The cluster is gone. No other field may be given with it.
+    /// Whether the cluster is gone. No other field may be given with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<bool>,
-    /// The cluster is new, and a copy of this one.
+    /// Name of the cluster of which this new cluster is a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 253)]
     pub like: Option<String>,
@@ -47,7 +46,7 @@ pub struct SupposedCluster {
     pub allocatable: Option<Pairs<Quantity>>,
 }
 
-/// A workload that is supposed to have another number of replicas.
+/// A workload that is assumed to have another number of replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SupposedWorkload {
@@ -58,15 +57,15 @@ pub struct SupposedWorkload {
     /// Kind of the workload.
     #[schema(min_length = 1, max_length = 63)]
     pub kind: String,
-    /// Namespace of the workload. Absent for cluster-scoped workloads, and in a
-    /// LocalPlacementReview, which means its own namespace and takes no other one.
+    /// Namespace of the workload. Absent for cluster-scoped workloads. A LocalPlacementReview uses
+    /// its own namespace if absent, and accepts no other one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 63)]
     pub namespace: Option<String>,
     /// Name of the workload.
     #[schema(min_length = 1, max_length = 253)]
     pub name: String,
-    /// The number of replicas that it is supposed to have.
+    /// The assumed number of replicas.
     #[schema(minimum = 0)]
     pub replicas: i32,
 }

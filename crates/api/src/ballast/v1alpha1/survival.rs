@@ -1,20 +1,20 @@
-//! What the loss of each domain of the fleet would strand (SG21).
+//! The effect of the loss of each failure domain (SG21).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::lean::Pairs;
 
-/// Asks what would happen if each of the fleet's domains were lost, one at a time.
+/// Reports the effect of the loss of each failure domain, one at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Survive {
-    /// What is lost at once.
+    /// The failure domain.
     #[serde(default)]
     #[schema(default = "Cluster")]
     pub by: FailureDomain,
 }
 
-/// What may be lost at once.
+/// A failure domain: clusters that may be lost at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub enum FailureDomain {
     /// One cluster.
@@ -29,7 +29,7 @@ pub enum FailureDomain {
 }
 
 impl FailureDomain {
-    /// The name in metrics and for people.
+    /// Returns the name of the domain for metrics and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             FailureDomain::Cluster => "cluster",
@@ -40,26 +40,27 @@ impl FailureDomain {
     }
 }
 
-/// What the loss of one domain would strand, beyond what the clusters that are lost already do.
+/// The effect of the loss of one failure domain, beyond the effect of clusters already lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DomainSurvival {
-    /// Name of the domain: of the cluster, zone, region or provider.
+    /// Name of the cluster, zone, region or provider.
     pub name: String,
-    /// Replicas that would fit nowhere after the loss, and would fit before it: those that run
-    /// there, and those of lost clusters that need the capacity there.
+    /// Replicas that would fit on no cluster after the loss, but would fit before it: replicas that
+    /// run in the domain, and replicas of lost clusters that need its capacity.
     #[serde(default)]
     pub stranded_replicas: i64,
-    /// Workloads of these replicas, and workloads without replicas that would fit nowhere else.
+    /// Workloads with such replicas, and workloads without replicas that would fit on no other
+    /// cluster.
     #[serde(default)]
     pub stranded_workloads: i64,
     /// The first ten of these workloads, as `namespace/name`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub first: Vec<String>,
-    /// The room that would be left on all other clusters together, by resource.
+    /// Free capacity that would be left on all other clusters together, by resource.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub room_left: Pairs<String>,
-    /// What the domain has of the fleet's allocatable resources, from 0 to 1, by resource.
+    /// The domain's share of the allocatable resources of all clusters, from 0 to 1, by resource.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub share: Pairs<f64>,
 }

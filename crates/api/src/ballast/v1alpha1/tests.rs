@@ -6,7 +6,7 @@ use super::*;
 use ballast_k8s::Time;
 use ballast_resource::{Given, Resource, ResourceKind};
 
-/// The object as it is stored, or the faults for which it is refused.
+/// Returns the object as it would be stored, or the errors for which it is rejected.
 fn admit<T: Resource>(object: Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
     let kind = ResourceKind::of::<T>();
     let Value::Object(mut object) = object else { panic!("an object") };
@@ -32,7 +32,7 @@ fn of(spec: Value) -> Value {
     json!({"metadata": {"name": "after-outage"}, "spec": spec})
 }
 
-/// The one fault of a ClusterRebalance.
+/// Returns the single error of a ClusterRebalance.
 #[track_caller]
 fn fault(spec: Value) -> String {
     the_one(admit::<ClusterRebalance>(of(spec), None))
@@ -62,7 +62,7 @@ fn defaults_are_written_out() {
     assert_eq!((&surge["rollout"]["minAvailable"], &surge["rollout"]["maxSurge"]), (&json!("90%"), &json!(3)));
 }
 
-/// What the schema defaults and what the type defaults is the same.
+/// The defaults of the schema and of the type are the same.
 #[test]
 fn the_type_has_the_schemas_defaults() {
     let stored = accepted(json!({"select": [{}]}));
@@ -252,7 +252,7 @@ fn a_namespaced_object_means_its_own_namespace() {
     let expected = "spec.select[0].namespace: Forbidden: a namespaced object selects only in its own namespace";
     assert_eq!(the_one(admit::<Rebalance>(own(json!({"namespace": "bank"})), None)), expected);
     assert_eq!(the_one(admit::<LocalPlacementReview>(own(json!({"namespace": "bank"})), None)), expected);
-    // SG12: what is so anyway may be said.
+    // SG12: the own namespace is redundant but allowed.
     admit::<Rebalance>(own(json!({"namespace": "shop"})), None).unwrap();
     admit::<LocalPlacementReview>(own(json!({"namespace": "shop"})), None).unwrap();
     let supposed = |namespace: &str| {

@@ -1,8 +1,8 @@
-//! Ballast places workloads over a fleet of Kubernetes clusters, and reschedules them on request.
+//! Ballast places workloads on a fleet of Kubernetes clusters, and reschedules them on request.
 //!
-//! This package has the `ballast` binary and its commands. Everything else is a crate below
-//! `crates`, and each crate's manifest says which others it may use. The names below are for tests
-//! and benches, from the lowest crate up. `docs/ARCHITECTURE.md` is the map.
+//! This package contains the `ballast` binary and its commands. Everything else is in a crate below
+//! `crates`, and each crate's manifest lists its allowed dependencies. The re-exports below are for
+//! tests and benches, from the lowest crate up. `docs/ARCHITECTURE.md` is the overview.
 
 pub use ballast_actions as actions;
 pub use ballast_api as api;

@@ -1,8 +1,8 @@
-//! Reads the command line: the one definition of all commands, from which help, completions and
-//! manual pages come.
+//! Parses the command line: the single definition of all commands, from which help, completions and
+//! manual pages are generated.
 //!
-//! Under the name `kubectl-ballast` the program is a plugin of kubectl, and calls itself `kubectl
-//! ballast`.
+//! Under the name `kubectl-ballast` the program is a kubectl plugin, and refers to itself as
+//! `kubectl ballast`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use super::Cli;
 use ballast_node::config::file;
 
-/// The flags of `serve` that `-h` shows. `--help` shows all.
+/// The flags of `serve` in the short help. `--help` shows all.
 const FIRST: [&str; 9] = [
     "bind_address",
     "secure_port",
@@ -28,7 +28,7 @@ const FIRST: [&str; 9] = [
     "print_config",
 ];
 
-/// The headings that `serve --help` shows groups of flags under. A group is a struct of flags.
+/// The headings of flag groups in `serve --help`. A group is a struct of flags.
 const HEADINGS: [(&str, &str); 6] = [
     ("IdentityArgs", "Who may do what"),
     ("HostArgs", "Behind a host cluster"),
@@ -38,7 +38,7 @@ const HEADINGS: [(&str, &str); 6] = [
     ("TracingArgs", "Traces"),
 ];
 
-/// The commands by purpose. A command that is in no group is listed last.
+/// The commands by purpose. Ungrouped commands are listed last.
 const COMMANDS: [(&str, &[&str]); 5] = [
     ("See", &["top", "evictions", "displaced", "why", "history", "preview", "survive", "ui"]),
     ("Steer", &["cordon", "drain", "uncordon", "rebalance", "status", "pause", "resume", "abort", "approve", "undo"]),
@@ -69,7 +69,7 @@ const EXAMPLES: [(&str, &[&str]); 12] = [
     ("serve", &["ballast serve --database-url sqlite://ballast.db", "ballast serve --config ballast.yaml"]),
 ];
 
-/// What scripts can rely on, in the long help and the manual pages.
+/// The exit codes, for the long help and the manual pages.
 const EXIT_STATUS: &str = "Exit status:
   0  success
   1  failure: refused, not reachable, aborted, not confirmed
@@ -77,20 +77,20 @@ const EXIT_STATUS: &str = "Exit status:
   3  the answer is \"no\": a workload fits nowhere, two sides differ, or a file is damaged
   4  something would move, or is displaced (--exit-code)";
 
-/// Variables that no flag names.
+/// Environment variables without a corresponding flag.
 const ENVIRONMENT: &str = "Environment:
   KUBECONFIG  the kubeconfigs to merge, unless --kubeconfig names one
   NO_COLOR    no colours, if it is not empty";
 
-/// The widest lines of help, as clap has it too.
+/// Maximum line width of the help, as in clap.
 const HELP_WIDTH_MAX: usize = 100;
-/// The letters of the longest name of a command, and the blanks around it.
+/// Width of the column of command names, with its padding.
 const COMMAND_WIDTH: usize = 16;
 
 /// The name of the program as a plugin of kubectl.
 const PLUGIN: &str = "kubectl-ballast";
 
-/// The command line of this process. Wrong usage ends the process, as help does.
+/// Parses the command line of this process. A usage error or help ends the process.
 pub fn parsed() -> anyhow::Result<Cli> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let command = definition(&words);
@@ -99,13 +99,13 @@ pub fn parsed() -> anyhow::Result<Cli> {
     let Some(file) = config_file(&matches) else { return Ok(Cli::from_arg_matches(&matches)?) };
     let serve = command.find_subcommand("serve").expect("the definition has it");
     let flags = file::flags(&file, serve, matches.subcommand_matches("serve").expect("it is what was called"))?;
-    // The command is the first word behind the program's name.
+    // The command is the first argument after the program's name.
     let (program, rest) = words.split_at(2.min(words.len()));
     let words: Vec<OsString> = program.iter().chain(&flags).chain(rest).cloned().collect();
     Ok(Cli::from_arg_matches(&matches_of(&command, &words, Some((&file, &flags))))?)
 }
 
-/// Puts the command before the flags that precede it: `ballast -n shop top`, as kubectl takes them.
+/// Moves the command before the flags that precede it, as kubectl accepts: `ballast -n shop top`.
 fn command_first(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
     let mut at = 1;
     while let Some(flag) = words.get(at).and_then(|word| word.to_str()).filter(|word| word.starts_with('-')) {
@@ -122,7 +122,7 @@ fn command_first(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
     words
 }
 
-/// Whether the next word is the value of this flag; `None` if no command has the flag.
+/// Returns whether the next argument is the value of this flag; `None` if no command has the flag.
 fn has_value_behind(command: &Command, flag: &str) -> Option<bool> {
     let mut args = command.get_subcommands().flat_map(Command::get_arguments);
     let (name, is_apart) = match flag.strip_prefix("--") {
@@ -137,7 +137,7 @@ fn has_value_behind(command: &Command, flag: &str) -> Option<bool> {
     Some(is_apart && arg.get_action().takes_values() && !arg.is_require_equals_set())
 }
 
-/// The names of what the standard library's parsers expect, in words of this program.
+/// Replacements for the error messages of the standard library's parsers.
 const PARSERS: [(&str, &str); 7] = [
     ("invalid digit found in string", "it is not a whole number"),
     ("cannot parse integer from empty string", "it is not a whole number"),
@@ -148,15 +148,15 @@ const PARSERS: [(&str, &str); 7] = [
     ("invalid IP address syntax", "it is not an IP address"),
 ];
 
-/// Parses the words. Wrong usage ends the process, with a message that names the file or the
-/// environment variable of a wrong value, if it is not from the command line.
+/// Parses the arguments. A usage error ends the process, with a message that names the file or the
+/// environment variable of an invalid value, if it is not from the command line.
 fn matches_of(command: &Command, words: &[OsString], file: Option<(&Path, &[OsString])>) -> ArgMatches {
     let mut error = match command.clone().try_get_matches_from(words) {
         Ok(matches) => return matches,
         Err(error) => error,
     };
     if let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) {
-        // No argument of a command begins with a dash, so `-- -1` would be refused, too.
+        // No argument of a command begins with a dash, so `-- -1` would be rejected, too.
         let tips: Vec<_> = tips.into_iter().filter(|tip| !tip.to_string().contains("'-- ")).collect();
         if !tips.is_empty() {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
@@ -173,12 +173,12 @@ fn matches_of(command: &Command, words: &[OsString], file: Option<(&Path, &[OsSt
     if text == shown {
         error.exit();
     }
-    // Without standard error, only the exit status tells.
+    // Without standard error, only the exit status reports the error.
     let _ = write!(std::io::stderr(), "{text}");
     std::process::exit(error.exit_code());
 }
 
-/// Returns the origin of the value that an error names, if it is not on the command line.
+/// Returns the origin of the value that an error names, if it is not from the command line.
 fn source(
     error: &clap::Error,
     command: &Command,
@@ -200,9 +200,9 @@ fn source(
     Some(format!("in the environment variable {}", variable.display()))
 }
 
-/// All commands.
+/// Returns the definition of all commands.
 pub fn definition(words: &[OsString]) -> Command {
-    // A negative number is then a wrong value, and not an unknown flag.
+    // A negative number is then an invalid value, not an unknown flag.
     let takes_numbers = |arg: Arg| match arg.get_action().takes_values() && !arg.is_positional() {
         true => arg.allow_negative_numbers(true),
         false => arg,
@@ -235,7 +235,7 @@ pub fn definition(words: &[OsString]) -> Command {
     }
 }
 
-/// The sections behind the flags in the long help of a command.
+/// Returns the sections after the flags in the long help of a command.
 fn sections(command: &Command) -> String {
     let examples = EXAMPLES.iter().find(|(name, _)| *name == command.get_name()).map_or(&[][..], |(_, lines)| *lines);
     let examples: String = examples.iter().map(|line| format!("\n  {line}")).collect();
@@ -246,7 +246,7 @@ fn sections(command: &Command) -> String {
     sections.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
-/// The commands below their headings. clap has headings for flags alone.
+/// Returns the commands below their headings. clap only supports headings for flags.
 fn groups(command: &Command) -> String {
     let width = terminal_size::terminal_size().map_or(HELP_WIDTH_MAX, |(width, _)| usize::from(width.0));
     let indent = " ".repeat(COMMAND_WIDTH);

@@ -1,5 +1,4 @@
-//! `ballast backup`: copies the database of a server while the server runs. The copy is complete
-//! and shows one moment.
+//! `ballast backup`: copies the database of a running server. The copy is a consistent snapshot.
 
 use std::path::{Path, PathBuf};
 

@@ -13,11 +13,11 @@ pub struct Args {
     #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]
     pub cert_dir: PathBuf,
 
-    /// Further DNS names and addresses that the serving certificate must hold
+    /// Further DNS names and addresses that the serving certificate must contain
     #[arg(long = "name", value_name = "NAME")]
     pub names: Vec<String>,
 
-    /// URL that the kubeconfig names
+    /// URL of the server in the kubeconfig
     #[arg(long, default_value = "https://127.0.0.1:7443")]
     pub server: String,
 }

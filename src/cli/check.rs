@@ -1,8 +1,8 @@
 //! `ballast check`: reads every row of a database, and every page of a database file, also while a
-//! server has it.
+//! server is running.
 //!
-//! Exit status 0 means whole, and 3 damaged. A server looks at the pages by itself after an end
-//! that was not clean, and at each row that it reads.
+//! Exit status 0 means intact, and 3 damaged. A server checks the pages itself after an unclean
+//! shutdown, and each row that it reads.
 
 use std::path::{Path, PathBuf};
 
@@ -24,9 +24,9 @@ pub struct Args {
     pub database_password_file: Option<PathBuf>,
 }
 
-/// Damaged rows that are named.
+/// Maximum number of damaged rows that are named.
 const NAMED_MAX: usize = 10;
-/// What to do about them.
+/// Advice for damaged rows.
 const ADVICE: &str =
     "restore it from a backup; `ballast serve --quarantine OBJECT` goes on without an object that is named here";
 

@@ -1,5 +1,5 @@
 //! A small client for the demo and the tests: one HTTP/2 connection over TLS with the
-//! administrator's client certificate. It does nothing that a user with curl could not do.
+//! administrator's client certificate. Everything it does is possible with curl, too.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,9 +19,9 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// The longest time to an answer. A working server needs less for every request of a story.
+/// Request timeout. A working server needs less for every request of a story.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// Before a watch goes on that the server ended for want of a reader.
+/// Pause before a watch resumes after the server ended it because of a slow client.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(20);
 
 pub struct Client {
@@ -29,7 +29,7 @@ pub struct Client {
     requests: SendRequest<Full<Bytes>>,
 }
 
-/// An event that ended a watch, or the answer that refused it.
+/// An event that ended a watch, or the response that rejected it.
 #[derive(Debug, thiserror::Error)]
 #[error("the watch failed: {code} {message}")]
 struct WatchFailed {
@@ -60,12 +60,12 @@ impl Client {
         let stream = tls.connect(name, tcp).await.context("failed to agree on TLS")?;
         let (requests, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-        // The task ends with the last clone of `requests`. Its errors show up in the requests.
+        // The task ends with the last clone of `requests`. Its errors appear in the requests.
         tokio::spawn(connection);
         Ok(Client { authority: address.to_string(), requests })
     }
 
-    /// The connection has ended: every further request fails.
+    /// Returns whether the connection has ended, so that every further request fails.
     pub fn is_closed(&self) -> bool {
         self.requests.is_closed()
     }
@@ -87,8 +87,8 @@ impl Client {
         self.exchange(Method::DELETE, path, None, Bytes::new()).await
     }
 
-    /// Reads a watch until `seen` returns `true`, or until the server ends the watch. Returns which
-    /// of the two happened: `true` for the first. The path includes the query, without `watch`.
+    /// Reads a watch until `seen` returns `true`, or until the server ends the watch. Returns
+    /// `true` in the first case. The path includes the query, without `watch`.
     pub async fn watch(&self, path: &str, mut seen: impl FnMut(&Value) -> bool) -> anyhow::Result<bool> {
         let read = |line: &[u8]| {
             let event: Value = serde_json::from_slice(line).context("a watch event is not JSON")?;
@@ -100,10 +100,11 @@ impl Client {
         self.watch_lines(path, read).await
     }
 
-    /// Reads a watch until `seen` returns `true`, also where the server ends it, as it may at any
-    /// time: for its age, or because this client has read too slowly. Then it goes on behind the
-    /// last event. `from` is the revision to begin behind; without one the watch begins with the
-    /// present state, each time, as it does once the server has forgotten the revision.
+    /// Reads a watch until `seen` returns `true`, and resumes after the last event if the server
+    /// ends the watch, because of its age or a slow client.
+    ///
+    /// `from` is the revision to start after. Without it, or once the server has compacted it, the
+    /// watch starts with the current state.
     pub async fn follow(
         &self,
         path: &str,
@@ -134,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Like `watch`, with each event as an unparsed line.
+    /// Like `watch`, but passes each event as an unparsed line.
     pub async fn watch_lines(
         &self,
         path: &str,
@@ -176,7 +177,7 @@ impl Client {
         Ok(value)
     }
 
-    /// Sends a request and returns the answer with its body unread.
+    /// Sends a request and returns the response with its body unread.
     pub async fn send(
         &self,
         method: Method,
@@ -223,8 +224,8 @@ mod tests {
     use serde_json::json;
     use std::sync::Mutex;
 
-    /// A client of a server that answers with these bodies, one after the other, and what it was
-    /// asked for.
+    /// Returns a client of a server that responds with these bodies in order, and the requested
+    /// paths.
     async fn client_of(answers: &'static [(u16, &'static [&'static str])]) -> (Client, Arc<Mutex<Vec<String>>>) {
         let (here, there) = tokio::io::duplex(4096);
         let asked = Arc::new(Mutex::new(Vec::new()));

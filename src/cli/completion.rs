@@ -1,8 +1,8 @@
-//! `ballast completion`, and what its scripts ask at each Tab: commands and flags come from the
-//! definition of the command line, and the names of contexts, clusters, workloads and rebalances
-//! from the kubeconfig and the server that the line names.
+//! `ballast completion`, and the dynamic completions of its scripts: commands and flags come from
+//! the definition of the command line, and the names of contexts, clusters, workloads and
+//! rebalances from the kubeconfig and the server on the line.
 //!
-//! Who waits for a Tab wants no message: without an answer in time, nothing is completed.
+//! Completion prints no messages: without a response in time, nothing is completed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,24 +19,24 @@ use super::operator::names::means_kind;
 use super::operator::server::Server;
 use super::output::print;
 
-/// A script sets it to the name of its shell.
+/// The variable that a script sets to the name of its shell.
 const ASKED_BY: &str = "BALLAST_COMPLETE";
-/// How long the server may take. The shell stands still meanwhile.
+/// Timeout of the server. The shell is blocked in the meantime.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Objects that are read for one Tab. The names of further ones are not completed.
+/// Maximum number of objects that are read for one completion. Further names are not completed.
 const OBJECTS_MAX: usize = 5_000;
 
 const CLUSTERS: [&str; 2] =
     ["/apis/cluster.karmada.io/v1alpha1/clusters", "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"];
 const WORK: &str = "/apis/work.karmada.io/v1alpha2";
 const BALLAST: &str = "/apis/ballast.dev/v1alpha1";
-/// Commands that take a rebalance which is not over.
+/// Commands with an argument that names an unfinished rebalance.
 const STEERING: [&str; 4] = ["pause", "resume", "abort", "approve"];
 
-/// Finds the names that a Tab offers.
+/// Returns the completion candidates.
 type Names = fn() -> Vec<CompletionCandidate>;
 
-/// What is completed, by the name of the flag or argument in the definition.
+/// The completed names, by the flag or argument in the definition.
 const COMPLETED: [(&str, Names); 10] = [
     ("context", contexts),
     ("clusters", clusters),
@@ -63,13 +63,14 @@ pub fn run(args: &CompletionArgs) -> anyhow::Result<()> {
     let mut script = Vec::new();
     shell.write_registration(ASKED_BY, "ballast", "ballast", "ballast", &mut script)?;
     if args.shell == "zsh" {
-        // As a file of `fpath`, the script is the body of a function, which the first Tab calls.
+        // As a file of `fpath`, the script is the body of a function, which the first completion
+        // calls.
         script.extend_from_slice(b"[[ $funcstack[1] == _ballast ]] && _clap_dynamic_completer_ballast \"$@\"\n");
     }
     print(&String::from_utf8(script).context("a script is text")?)
 }
 
-/// Answers a shell, if one asks. False: this is a usual run of the program.
+/// Handles a completion request of a shell. Returns false if this is a normal run of the program.
 pub fn is_answered() -> bool {
     let asked = CompleteEnv::with_factory(definition).var(ASKED_BY).bin("ballast");
     let folder = std::env::current_dir().ok();
@@ -79,7 +80,7 @@ pub fn is_answered() -> bool {
     }
 }
 
-/// The definition, with what completes its names.
+/// Returns the definition with the completers of its names.
 fn definition() -> Command {
     arguments::definition(&[]).mut_subcommands(|command| {
         let talks_to_a_server = command.get_arguments().any(|arg| arg.get_id() == "context");
@@ -108,7 +109,7 @@ fn clusters() -> Vec<CompletionCandidate> {
     })
 }
 
-/// `deployment/web`, and behind the word `deployment` the names alone.
+/// Returns candidates such as `deployment/web`, or only names after the word `deployment`.
 fn workloads() -> Vec<CompletionCandidate> {
     let typed = line().before;
     ask(async |server| {
@@ -126,7 +127,7 @@ fn workloads() -> Vec<CompletionCandidate> {
     })
 }
 
-/// The newest first, with their phases.
+/// Returns the rebalances with their phases, the newest first.
 fn rebalances() -> Vec<CompletionCandidate> {
     let steers = line().command.is_some_and(|command| STEERING.contains(&&*command));
     ask(async |server| {
@@ -145,7 +146,7 @@ fn rebalances() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Asks the server that the line names. No answer in time: nothing.
+/// Queries the server on the line. Empty if it does not respond in time.
 fn ask(names: impl AsyncFnOnce(&Server) -> Vec<CompletionCandidate>) -> Vec<CompletionCandidate> {
     let asked = async {
         let server = Server::open_any(&line().scope).await.ok()?;
@@ -156,10 +157,10 @@ fn ask(names: impl AsyncFnOnce(&Server) -> Vec<CompletionCandidate>) -> Vec<Comp
     answer.ok().flatten().unwrap_or_default()
 }
 
-/// The objects of a collection. What is not served, or forbidden, has none.
+/// Lists the objects of a collection. Empty if it is not served, or forbidden.
 async fn objects(server: &Server, path: &str) -> Vec<Value> {
     let mut found = Vec::new();
-    // A list that breaks off has the names until there.
+    // An interrupted list yields the names before the interruption.
     let _ended = server
         .list_pages(path, &[], |page| found.extend(page.into_iter().take(OBJECTS_MAX.saturating_sub(found.len()))))
         .await;
@@ -170,20 +171,20 @@ fn name(object: &Value) -> Option<String> {
     object["metadata"]["name"].as_str().map(str::to_owned)
 }
 
-/// The line that is being typed, as far as it says which server is meant, and what of it.
+/// The parts of the typed line that select the server, and the objects on it.
 struct Line {
     command: Option<String>,
-    /// The words between the command and the one that is being typed.
+    /// The words between the command and the incomplete word.
     before: Vec<String>,
     scope: CommonArgs,
 }
 
 fn line() -> Line {
-    // A script hands the words over behind `--`. The first of them is the program.
+    // A script passes the words after `--`. The first of them is the program.
     read(std::env::args().skip_while(|word| word != "--").skip(2).collect())
 }
 
-/// Reads a line that is not complete: of its flags, only those that name the server and the scope.
+/// Parses an incomplete line: of its flags, only the ones that select the server and the scope.
 fn read(words: Vec<String>) -> Line {
     let flags = CommonArgs::augment_args(Command::new("ballast"));
     let mut kept = vec!["ballast".to_owned()];

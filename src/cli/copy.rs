@@ -1,4 +1,5 @@
-//! `ballast copy`: moves a log between SQLite and PostgreSQL, either way, while no server runs.
+//! `ballast copy`: copies a log between SQLite and PostgreSQL, in either direction, while no server
+//! runs.
 
 use std::path::{Path, PathBuf};
 

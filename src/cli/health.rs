@@ -1,8 +1,8 @@
-//! `ballast health`: asks a server whether it is ready. Made for a container's HEALTHCHECK, which
-//! has no other program at hand.
+//! `ballast health`: queries the readiness of a server. Intended for a container's HEALTHCHECK,
+//! because the image contains no other program.
 //!
-//! Exit status 0 means ready. Everything else is 1: not ready, not reachable, not trusted. Docker
-//! reserves 2, so only a command line that cannot be read ends with it.
+//! Exit status 0 means ready. All other results are 1: not ready, not reachable, not trusted.
+//! Docker reserves 2, so only an invalid command line ends with it.
 
 use std::path::PathBuf;
 
@@ -16,11 +16,11 @@ use ballast_node::config::GoDuration;
 
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// URL of the server. Default: that of the kubeconfig, or else https://127.0.0.1:7443
+    /// URL of the server. Default: the URL in the kubeconfig, or else https://127.0.0.1:7443
     #[arg(long)]
     pub server: Option<http::Uri>,
 
-    /// Folder of the development certificates of the server, whose CA and kubeconfig are used
+    /// Folder of the server's development certificates, with the CA and the kubeconfig to use
     #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]
     pub cert_dir: PathBuf,
 
@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long)]
     pub insecure_skip_tls_verify: bool,
 
-    /// How long to wait for the answer
+    /// How long to wait for the response
     #[arg(long, default_value = "5s")]
     pub timeout: GoDuration,
 }
@@ -62,7 +62,7 @@ async fn ask(args: &Args) -> anyhow::Result<String> {
     }
 }
 
-/// The development certificates are used as far as they are there.
+/// Returns the server to query. Existing development certificates are used.
 fn target(args: &Args) -> anyhow::Result<ProbeTarget> {
     let files = certs::Files::in_dir(&args.cert_dir);
     let skips_verification = args.insecure_skip_tls_verify;

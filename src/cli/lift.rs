@@ -1,9 +1,9 @@
 //! `ballast lift`: raises the revisions of a log while no server runs (a revision bump).
 //!
-//! It is for a log whose clients have seen later revisions than it has: a backup that was restored,
-//! or objects that came from elsewhere. Without it these clients would wait for events in vain, or
-//! take old revisions for new ones. Afterwards a watch from an earlier revision gets 410, and its
-//! client lists again.
+//! Use it for a log with clients that have seen later revisions than it has: a restored backup, or
+//! objects that came from elsewhere. Otherwise these clients would wait for events in vain, or
+//! mistake old revisions for new ones. Afterwards a watch from an earlier revision gets 410, and
+//! its client lists again.
 
 use std::path::{Path, PathBuf};
 
@@ -26,13 +26,13 @@ pub struct Args {
     #[arg(long, env = "BALLAST_DATABASE_PASSWORD_FILE")]
     pub database_password_file: Option<PathBuf>,
 
-    /// A revision that clients have seen. Nothing is done if the log begins after it already;
-    /// otherwise the log is lifted in any case
+    /// A revision that clients have seen. Does nothing if the log already starts after it. Without
+    /// the flag the log is always lifted
     #[arg(long, value_name = "REVISION", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..=SEEN_MAX))]
     pub above: Option<i64>,
 }
 
-/// The latest revision that a log can be lifted above.
+/// The highest revision that a log can be lifted above.
 const SEEN_MAX: i64 = REVISION_BUMP_MAX.0 - REVISIONS_SKIPPED;
 
 pub fn run(args: &Args) -> anyhow::Result<()> {

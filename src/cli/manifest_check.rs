@@ -1,4 +1,4 @@
-//! Checks manifests that a command decides from, as a server does under strict field validation.
+//! Validates the input manifests of commands, like a server with strict field validation.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use ballast_api::karmada::work::v1alpha2::{ClusterResourceBinding, ResourceBindi
 use ballast_k8s::{FieldError, Time};
 use ballast_resource::{Given, ResourceKind};
 
-/// The kinds that commands decide from.
+/// The kinds that commands accept as input.
 static KINDS: LazyLock<[ResourceKind; 11]> = LazyLock::new(|| {
     [
         ResourceKind::of::<Cluster>(),
@@ -30,14 +30,14 @@ static KINDS: LazyLock<[ResourceKind; 11]> = LazyLock::new(|| {
     ]
 });
 
-/// What is wrong with a manifest.
+/// The faults of a manifest.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ManifestFaults {
     /// Unknown fields, values of a wrong type, and entries of a selection that select everything
     /// without `all: true`, each with its field path.
     pub errors: Vec<String>,
     /// Unknown fields of the status. An API server of a later version writes such fields, and no
-    /// command decides by them.
+    /// command depends on them.
     pub warnings: Vec<String>,
 }
 
@@ -54,9 +54,9 @@ pub fn check(object: &mut Map<String, Value>) -> ManifestFaults {
         if is_status { &mut found.warnings } else { &mut found.errors }.push(shown(error));
     }
     found.errors.extend(inspection.errors.without(&unknown).iter().map(ToString::to_string));
-    // Nulls and whole numbers are brought into the form in which they are stored.
+    // Nulls and whole numbers are normalized to their stored form.
     row.schema.prune(object);
-    // A server takes some numbers for text, such as quantities of a Cluster.
+    // A server accepts some numbers as text, such as quantities of a Cluster.
     let mut prepared = object.clone();
     (row.prepare)(&mut prepared, &Given { old: None, now: Time::from_seconds(0), is_by_client: false });
     let wrong_types = row.schema.validate(&prepared);

@@ -1,4 +1,4 @@
-//! `ballast man`: the manual, from the definition that the command line is read with.
+//! `ballast man`: writes the manual pages, from the definition of the command line.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::output::print;
 
 #[derive(clap::Args, Debug)]
 pub struct ManArgs {
-    /// Folder to write the pages to; it is made if it is not there
+    /// Folder to write the pages to; it is created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

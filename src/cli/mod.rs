@@ -1,15 +1,15 @@
-//! The commands. `node` puts a server together; this module does the same for the command line.
+//! The commands. `node` assembles a server; this module does the same for the command line.
 //!
-//! Exit status: 0 done, 1 failed, 2 wrong usage, 3 the answer is no, 4 something would move
-//! (`--exit-code`), 141 the reader of standard
-//! output left too early (`output`). Results go to standard output, logs to standard error.
+//! Exit status: 0 success, 1 failure, 2 usage error, 3 negative result, 4 something would move
+//! (`--exit-code`), 141 the reader of standard output has closed it (`output`). Results go to
+//! standard output, logs to standard error.
 //!
 //! # Modules
 //!
-//! What commands share:
-//! - `arguments`: reads the command line
+//! Shared by commands:
+//! - `arguments`: parses the command line
 //! - `output`: standard output
-//! - `signals`: what ends a command that runs until it is ended
+//! - `signals`: the signals that end a long-running command
 //! - `screen`: the terminal's width and colours
 //! - `table`: tables that fit the terminal
 //! - `client`: a small HTTP/2 client for the demo and tests
@@ -20,16 +20,16 @@
 //! - `certs`, `serving_cert`
 //! - `transfer`: `import` and `export`
 //!
-//! For an operator:
-//! - `operator`: `top`, `displaced`, `why`, `preview`, `rebalance` and the rest
-//! - `ui`: the page on the user's machine (`no_ui`: a refusal)
+//! Operator's commands:
+//! - `operator`: `top`, `displaced`, `why`, `preview`, `rebalance` and others
+//! - `ui`: the page on the user's machine (`no_ui`: returns an error)
 //!
 //! Without a server:
 //! - `simulate` and `simulate_fleet`: decisions from manifests
-//! - `demo`: stories against a server of its own
-//! - `bench`: measures a server of its own
+//! - `demo`: stories with a new server
+//! - `bench`: measures a new server
 //! - `openapi`, `manual`: documents about the program
-//! - `completion`: what a shell completes
+//! - `completion`: shell completion
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ use ballast_base::telemetry;
 use ballast_k8s::natural;
 use ballast_node::{UsageError, config};
 
-/// Places workloads over a fleet of Kubernetes clusters, and reschedules them on request.
+/// Places workloads on a fleet of Kubernetes clusters, and reschedules them on request.
 #[derive(Parser)]
 #[command(name = "ballast", version)]
 struct Cli {
@@ -80,39 +80,39 @@ struct Cli {
 enum Command {
     /// Serve the placement APIs over HTTPS and run the scheduler
     Serve(Box<config::ServeArgs>),
-    /// Play a story against a real server of its own: a cluster is lost and returns, and a
-    /// rebalance brings the replicas back
+    /// Play a story with a new, real server: a cluster is lost and recovers, and a rebalance
+    /// returns the replicas to it
     Demo(demo::Args),
-    /// Show clusters, placements and rebalances as a page in the browser, with the rights of a
+    /// Show clusters, placements and rebalances as a page in the browser, with the permissions of a
     /// kubeconfig
     Ui(ui::Args),
     #[command(flatten)]
     Operator(Box<operator::Command>),
-    /// Measure a server of the command's own on this machine, and another API server beside it
+    /// Measure a new server on this machine, and compare it with another API server
     Bench(bench::Args),
-    /// Decide offline what the scheduler would decide, from manifests or recorded cases
+    /// Compute the decisions of the scheduler offline, from manifests or recorded cases
     Simulate(simulate::Args),
-    /// Write the OpenAPI documents of what is served, or check the committed ones
+    /// Write the OpenAPI documents of the served APIs, or check the committed ones
     Openapi(openapi::Args),
-    /// Make or renew the serving certificate in a Secret of the host cluster, and have its
+    /// Create or renew the serving certificate in a Secret of the host cluster, and make its
     /// aggregator trust it
     ServingCert(serving_cert::Args),
-    /// Ask a server whether it is ready: exit status 0 if so, 1 if not
+    /// Query the readiness of a server: exit status 0 if it is ready, 1 otherwise
     Health(health::Args),
     /// Copy the database of a server while it runs
     Backup(backup::Args),
     /// Check every page of a database file: exit status 0 if it is intact, 3 if it is damaged
     Check(check::Args),
-    /// Move a log between SQLite and PostgreSQL, either way, while no server runs
+    /// Copy a log between SQLite and PostgreSQL, in either direction, while no server runs
     Copy(copy::Args),
-    /// Raise the revisions of a stopped server's log, so that clients that saw later ones list
+    /// Raise the revisions of a stopped server's log, so that clients with later revisions list
     /// again
     Lift(lift::Args),
     /// Copy the objects of an API server, unchanged, into the log of a stopped server
     Import(Box<transfer::ImportArgs>),
     /// Write the objects of a stopped server's log to files, or back to an API server
     Export(Box<transfer::ExportArgs>),
-    /// Make the development certificates and the admin's kubeconfig, or check those that are there
+    /// Create the development certificates and the admin's kubeconfig, or check existing ones
     Certs(certs::Args),
     /// Print the completions for a shell
     Completion(completion::CompletionArgs),
@@ -120,22 +120,22 @@ enum Command {
     Man(manual::ManArgs),
 }
 
-/// The command answers a question, and the answer is no: exit status 3.
+/// The result of the command is negative: exit status 3.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AnswerIsNo(pub String);
 
-/// Something would move, and `--exit-code` asks for exit status 4. It has no message.
+/// Something would move, and `--exit-code` requests exit status 4. It prints no message.
 #[derive(Debug, thiserror::Error)]
 #[error("something would move")]
 pub struct WouldMove;
 
-/// All commands with their flags.
+/// Returns the definition of all commands with their flags.
 pub fn definition() -> clap::Command {
     arguments::definition(&[])
 }
 
-/// Runs the command that the command line names.
+/// Runs the command on the command line.
 pub fn main() -> ExitCode {
     if completion::is_answered() {
         return ExitCode::SUCCESS;
@@ -151,7 +151,7 @@ pub fn main() -> ExitCode {
     if error.is::<WouldMove>() {
         return ExitCode::from(4);
     }
-    // If standard error is closed too, only the exit status tells.
+    // If standard error is closed too, only the exit status reports the error.
     let _ = writeln!(std::io::stderr(), "ballast: {}", telemetry::with_causes(error.as_ref()));
     ExitCode::from(match () {
         () if error.is::<UsageError>() => 2,
@@ -162,7 +162,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     let is_offline = matches!(command, Command::Copy(_) | Command::Lift(_) | Command::Import(_) | Command::Export(_));
-    // A migration of the database is announced.
+    // A migration of the database is logged.
     let _lines = is_offline.then(|| telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings));
     match command {
         Command::Operator(command) => operator::run(*command),

@@ -1,4 +1,4 @@
-//! What a binary without the feature `page` has in place of `ballast ui`: a refusal.
+//! Stub of `ballast ui` for a binary without the feature `page`: it returns an error.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -7,7 +7,7 @@ use ballast_node::features;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// All that may follow with the page
+    /// Accepts all arguments that the page supports
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     pub ignored: Vec<String>,
 }
@@ -16,7 +16,7 @@ pub fn run(_: Args) -> anyhow::Result<()> {
     Err(features::PAGE.refusal("ballast ui").into())
 }
 
-/// There is no page.
+/// The page, which does not exist in this binary.
 pub struct Page {
     pub address: Infallible,
 }

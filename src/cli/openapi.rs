@@ -1,5 +1,5 @@
 //! `ballast openapi`: writes the OpenAPI documents that a server publishes to files. SDKs are
-//! generated from the committed ones below openapi/, so these must match the program. `--check`
+//! generated from the committed ones in openapi/, so these must match the program. `--check`
 //! compares them.
 
 use std::fs;
@@ -17,7 +17,7 @@ pub struct Args {
     #[arg(long, default_value = "openapi")]
     pub output_dir: PathBuf,
 
-    /// Write nothing; fail if a document in the folder differs from what would be written
+    /// Write nothing; fail if a document in the folder differs from the generated one
     #[arg(long)]
     pub check: bool,
 }

@@ -1,10 +1,10 @@
-//! Standard output, as all commands use it.
+//! Standard output of all commands.
 //!
-//! The reader of a pipe may leave before it has read everything, as `head` does. That is no fault.
-//! A command that prints a whole answer with `print` goes on to its end, so its exit status is that
-//! of its work. A command that prints for as long as its reader likes uses `stream`. It ends when
-//! the reader leaves: without a message, and with the exit status that a shell reports for a
-//! program which SIGPIPE has ended.
+//! The reader of a pipe may close it before everything is read, as `head` does. That is not an
+//! error. A command that prints its complete output with `print` continues to its end, so its exit
+//! status reflects its work. A command with unbounded output uses `stream`. It ends when the reader
+//! closes the pipe: without a message, and with the exit status that a shell reports for a program
+//! that SIGPIPE has ended.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
@@ -16,13 +16,13 @@ pub const READER_LEFT_STATUS: u8 = 141;
 #[error("the reader of standard output has left")]
 struct ReaderLeft;
 
-/// Whether this error comes from a stream whose reader has left.
+/// Returns whether this error comes from a stream that its reader has closed.
 pub fn has_reader_left(error: &anyhow::Error) -> bool {
     let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     io_errors.filter_map(io::Error::get_ref).any(|inner| inner.is::<ReaderLeft>())
 }
 
-/// Prints a whole answer. A reader that has left is no fault.
+/// Prints a complete output. A closed reader is not an error.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -31,17 +31,17 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Standard output for what is printed bit by bit. Each line is sent when it is complete.
+/// Returns standard output for unbounded output. Each line is sent when it is complete.
 pub fn stream() -> Stream<io::Stdout> {
     Stream(io::stdout())
 }
 
-/// Standard output for one long answer. It is sent in large pieces, so flush it at the end.
+/// Returns standard output for one long output. It is sent in large pieces, so flush it at the end.
 pub fn buffered() -> BufWriter<Stream<StdoutLock<'static>>> {
     BufWriter::new(Stream(io::stdout().lock()))
 }
 
-/// A writer whose error says that the reader has left.
+/// A writer with a distinct error for a closed reader.
 pub struct Stream<W>(W);
 
 impl<W: Write> Write for Stream<W> {
@@ -79,7 +79,7 @@ mod tests {
         let wrote = |kind| anyhow::Error::new(Stream(Closed(kind)).write_all(b"x").unwrap_err());
         assert!(has_reader_left(&wrote(ErrorKind::BrokenPipe).context("failed to answer")));
         assert!(!has_reader_left(&wrote(ErrorKind::StorageFull)));
-        // A server that breaks a connection off is a failure.
+        // A server that breaks off a connection is a failure.
         assert!(!has_reader_left(&anyhow::Error::new(io::Error::from(ErrorKind::BrokenPipe))));
     }
 }

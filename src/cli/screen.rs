@@ -1,11 +1,11 @@
-//! What is known of the terminal: its width, and whether it wants colours.
+//! Properties of the terminal: its width, and its support for colours.
 
 use std::fmt::Display;
 use std::io::IsTerminal;
 
 use anstyle::{AnsiColor, Style};
 
-/// The narrowest width that tables are fitted to. Below it lines wrap as the terminal likes.
+/// Minimum width that tables are fitted to. Below it the terminal wraps lines.
 const WIDTH_MIN: usize = 40;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Screen {
     pub colored: bool,
 }
 
-/// What a text says, as a colour. Colours never say more than the text does.
+/// The meaning of a text, shown as a colour. A colour adds no information to the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     #[default]
@@ -37,7 +37,7 @@ impl Screen {
         Screen { width, colored: is_terminal && !refused && !is_dumb }
     }
 
-    /// Whether standard output is a terminal.
+    /// Returns whether standard output is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.width.is_some()
     }
@@ -55,7 +55,7 @@ impl Screen {
         format!("{style}{text}{style:#}")
     }
 
-    /// Breaks prose at the terminal's width. Further lines begin below `indent` blanks.
+    /// Wraps prose at the terminal's width. Further lines are indented by `indent` blanks.
     pub fn wrapped(&self, text: &str, indent: usize) -> String {
         let Some(width) = self.width else { return text.to_owned() };
         let further = " ".repeat(indent);
@@ -64,7 +64,7 @@ impl Screen {
     }
 }
 
-/// Objects as JSON or YAML.
+/// Formats objects as JSON or YAML.
 pub fn data(value: &impl serde::Serialize, is_yaml: bool) -> anyhow::Result<String> {
     Ok(if is_yaml { serde_saphyr::to_string(value)? } else { format!("{}\n", serde_json::to_string_pretty(value)?) })
 }

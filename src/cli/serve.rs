@@ -1,5 +1,5 @@
 //! `ballast serve`: starts a server, prints a line when `/readyz` passes, and ends on SIGTERM or
-//! Ctrl-C with everything stored.
+//! Ctrl-C after everything is stored.
 
 use std::io::Write;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use ballast_node::config::ServeArgs;
 use ballast_node::serve::start;
 use ballast_node::{UsageError, memory, otlp};
 
-/// How long a start may take until a line names the address of a server that is not ready yet.
+/// Startup time after which a line names the address of a server that is not ready yet.
 const READY_EXPECTED_WITHIN: Duration = Duration::from_secs(2);
-/// How long the end of a server waits for computations that have not noticed it.
+/// Timeout for running computations when the server ends.
 const COMPUTING_MAX: Duration = Duration::from_secs(1);
 
 pub fn run(args: ServeArgs) -> anyhow::Result<()> {
@@ -25,8 +25,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     memory::keep_free_pages_longer();
     memory::without_huge_pages();
-    // It has a thread for each processor. With two more, a create costs 5 per cent more. Workers
-    // take short turns, so requests need no threads of their own.
+    // One thread per processor. With two more, a create costs 5 per cent more. Workers yield often,
+    // so requests need no separate threads.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (format, detail) = (args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
     let (_lines, exporter) = match args.tracing.export() {
@@ -38,7 +38,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         }
     };
     let served = runtime.block_on(serve(args));
-    // A computation on a thread of its own whose result nobody waits for holds up no end.
+    // A computation with an unused result on a blocking thread does not delay the end.
     runtime.shutdown_timeout(COMPUTING_MAX);
     if let Some(exporter) = exporter {
         exporter.stop();
@@ -46,19 +46,19 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     served
 }
 
-/// What asks a process to end, but for Ctrl-C.
+/// Returns the termination signal besides Ctrl-C.
 #[cfg(unix)]
 fn terminations() -> std::io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
 }
 
-/// What asks a process to end, but for Ctrl-C: its console is closed.
+/// Returns the termination signal besides Ctrl-C: the console is closed.
 #[cfg(windows)]
 fn terminations() -> std::io::Result<tokio::signal::windows::CtrlClose> {
     tokio::signal::windows::ctrl_close()
 }
 
-/// Writes a line about the state of the server. A closed standard output is no reason to end.
+/// Prints a line about the state of the server. A closed standard output does not end the server.
 fn announce(line: &str) {
     if let Err(error) = writeln!(std::io::stdout(), "{line}") {
         tracing::warn!(%error, line, "failed to write a line to standard output");
@@ -69,7 +69,7 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let mut terminate = terminations()?;
     let mut running = tokio::select! {
         running = start(args) => running?,
-        // A start may wait for the database for a minute.
+        // Startup may wait a minute for the database.
         _ = terminate.recv() => return Ok(()),
     };
     let admin = running.certificates.as_ref().map(|files| files.admin_kubeconfig.display());

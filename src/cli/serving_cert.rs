@@ -1,9 +1,9 @@
 //! `ballast serving-cert`: creates and renews the serving certificate of a Service in a Secret, and
 //! makes the aggregator trust its CA. It is meant for a Job at installation and a CronJob after it.
 //!
-//! Each renewal makes a new CA and discards its key, so nothing else can be signed with it. The
-//! bundle also holds the previous CA, because pods show the old certificate until the Secret has
-//! reached them. A run that is interrupted leaves a bundle that trusts more than needed, never
+//! Each renewal creates a new CA and discards its key, so nothing else can be signed with it. The
+//! bundle also contains the previous CA, because pods present the old certificate until they have
+//! received the Secret. An interrupted run leaves a bundle that trusts more than needed, never
 //! less.
 
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value = "ballast-serving-cert")]
     pub secret: String,
 
-    /// How long a certificate is valid, in days
+    /// Validity of a certificate in days
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u16).range(1..=3650))]
     pub valid_days: u16,
 
@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, env = "BALLAST_KUBECONFIG", conflicts_with = "in_cluster")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// The cluster is the one that this process runs in
+    /// Use the cluster that this process runs in
     #[arg(long, env = "BALLAST_IN_CLUSTER")]
     pub in_cluster: bool,
 }
@@ -80,14 +80,14 @@ async fn publish(args: &Args, now: Time) -> anyhow::Result<String> {
     let before = known.as_ref().and_then(|pair| first_ca(&pair.cas)).unwrap_or_default();
     let mut pair = make(&name, args.valid_days, now).context("failed to make a certificate")?;
     pair.cas.push_str(&before);
-    // The aggregator must trust the CA before a pod shows the certificate.
+    // The aggregator must trust the CA before a pod presents the certificate.
     let changed = there.trust(&pair.cas).await?;
     there.store(&pair).await?;
     Ok(format!("made a certificate for {name}; {} APIServices were told of its CA", changed.len()))
 }
 
-/// Whether a certificate is for this name, comes from the first of its CAs, and is valid until
-/// then.
+/// Returns whether a certificate is for this name, signed by the first of its CAs, and valid until
+/// `until`.
 fn is_good(pair: &Pair, name: &str, until: Time) -> bool {
     let check = || {
         let leaf = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).ok()?;
@@ -115,7 +115,7 @@ fn make(name: &str, valid_days: u16, now: Time) -> anyhow::Result<Pair> {
     Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem(), cas: ca.pem() })
 }
 
-/// The first certificate of a bundle, as PEM.
+/// Returns the first certificate of a bundle, as PEM.
 fn first_ca(bundle: &str) -> Option<String> {
     const END: &str = "-----END CERTIFICATE-----";
     let end = bundle.find(END)? + END.len();

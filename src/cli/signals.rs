@@ -1,10 +1,9 @@
-//! The signals that end a command which runs until it is ended. A command that has files of its own
-//! removes them then.
+//! The signals that end a long-running command. A command with temporary files then removes them.
 
 use anyhow::Context;
 
-/// Waits until the process is asked to end: by Ctrl-C, by SIGTERM, or by SIGHUP when the terminal
-/// is closed. A signal that the caller had ignored stays ignored (`nohup`).
+/// Waits for a termination signal: Ctrl-C, SIGTERM, or SIGHUP when the terminal is closed. A signal
+/// that the caller had ignored stays ignored (`nohup`).
 #[cfg(unix)]
 pub async fn ended() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -28,7 +27,7 @@ pub async fn ended() -> anyhow::Result<()> {
     }
 }
 
-/// Waits until the process is asked to end: by Ctrl-C, or because its console is closed.
+/// Waits for a termination signal: Ctrl-C, or a closed console.
 #[cfg(windows)]
 pub async fn ended() -> anyhow::Result<()> {
     const FAILED: &str = "failed to listen for signals";
@@ -39,8 +38,8 @@ pub async fn ended() -> anyhow::Result<()> {
     }
 }
 
-/// Whether this process was started with the signal ignored. Linux reports it; elsewhere it is
-/// assumed not to be.
+/// Returns whether this process was started with the signal ignored. Linux reports it; elsewhere
+/// the result is false.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

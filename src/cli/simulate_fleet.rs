@@ -1,5 +1,5 @@
-//! Answers a line of `ballast simulate` with `memberClusters`: a placement of the Fleet family,
-//! whose scheduling cycles run offline until nothing changes.
+//! Decides a line of `ballast simulate` with `memberClusters`: a placement of the KubeFleet family.
+//! Its scheduling cycles run offline until nothing changes.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use ballast_scheduler::convert::fleet::{
     self as convert, BindingParts, PARENT_LABEL, PREVIOUS_STATE, PlacementObjects, Settled, SnapshotParts,
 };
 
-/// The objects of a line. Those of a namespaced placement have the same shape and other names.
+/// The objects of a line. Namespaced placements have the same shape and other names.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FleetCase {
@@ -29,8 +29,8 @@ struct FleetCase {
     bindings: Vec<ClusterResourceBinding>,
 }
 
-/// The outcome of a line in the form of the vectors' `expect`, with its `id`. A failed cycle is an
-/// outcome too.
+/// Returns the result of a line in the format of the vectors' `expect`, with its `id`. A failed
+/// cycle is a result too.
 pub fn simulate_fleet(line: &Value) -> Result<Value, Malformed> {
     let id = line.get("id");
     let malformed = |error: serde_json::Error| Malformed {
@@ -56,7 +56,7 @@ fn run(line: FleetCase) -> Map<String, Value> {
     let fleet: MemberClusters = line.member_clusters.iter().map(convert::cluster).collect();
     let now = line.now.unwrap_or_else(|| SystemClock.now());
     let mut made = 0;
-    // A counter in place of the server's random numbers, so that the same line has the same output.
+    // A counter instead of random numbers, so that the output is deterministic.
     let mut name = |cluster: &str| {
         made += 1;
         format!("{placement}-{cluster}-{made:08x}")
@@ -112,7 +112,7 @@ impl CycleReport<'_> {
         outcome
     }
 
-    /// Clusters that a cycle added.
+    /// Returns the clusters that a cycle added.
     fn batch(&self, decision: &Decision) -> BTreeSet<String> {
         let cluster = |write: &BindingWrite| match write {
             BindingWrite::Create { decision } | BindingWrite::Patch { decision, .. } => {
@@ -123,8 +123,8 @@ impl CycleReport<'_> {
         decision.writes.iter().filter_map(cluster).collect()
     }
 
-    /// Clusters whose bindings were created, patched, unscheduled and deleted from the first cycle
-    /// to the last.
+    /// Returns the clusters with bindings that were created, patched, unscheduled and deleted from
+    /// the first cycle to the last.
     fn changes(&self) -> [Vec<&str>; 4] {
         let after = &self.settled.objects.bindings;
         let [mut created, mut patched, mut unscheduled] = [const { Vec::new() }; 3];

@@ -1,8 +1,8 @@
-//! Tables that fit the terminal: names to the left, numbers to the right, and long texts wrapped
-//! in their column. What is not printed on a terminal is as wide as it is.
+//! Tables that fit the terminal: names to the left, numbers to the right, and long texts wrapped in
+//! their column. Without a terminal, the width is unlimited.
 //!
-//! Numbers cannot be wrapped. So a table with many of them leaves columns out where the terminal is
-//! too narrow for all, and names them below.
+//! Numbers cannot be wrapped. If the terminal is too narrow, a table with many of them omits
+//! columns and names them below.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -10,10 +10,10 @@ use super::screen::{Screen, Tone};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
-/// A column is not made narrower than this.
+/// Minimum width of a column.
 const NARROWEST: usize = 8;
-/// Columns of names. A name that is broken cannot be copied, so these are as wide as they are, even
-/// if the lines get wider than the terminal.
+/// Columns of names. A wrapped name cannot be copied, so these keep their width, even if the lines
+/// exceed the width of the terminal.
 const NAMES: [&str; 5] = ["CLUSTER", "WORKLOAD", "NAME", "NAMESPACE", "REBALANCE"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Side {
 pub struct Table {
     columns: Vec<(String, Side)>,
     rows: Vec<Vec<Cell>>,
-    /// The columns that go where there is no room for all, the least important one first.
+    /// The columns that are omitted on a narrow terminal, the least important one first.
     spare: Vec<&'static str>,
 }
 
@@ -36,7 +36,8 @@ pub struct Cell {
     tone: Tone,
 }
 
-/// Text from objects, without control characters: they could change the terminal.
+/// Returns a cell with text from objects, without control characters, which could change the
+/// terminal.
 pub fn cell(text: impl ToString) -> Cell {
     let text = text.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     Cell { text, tone: Tone::Plain }
@@ -54,7 +55,7 @@ impl Table {
         Table { columns, rows: Vec::new(), spare: Vec::new() }
     }
 
-    /// Names the columns that a narrow terminal goes without, the least important one first.
+    /// Sets the columns that are omitted on a narrow terminal, the least important one first.
     pub fn with_spare(self, columns: &[&'static str]) -> Table {
         Table { spare: columns.to_vec(), ..self }
     }
@@ -64,7 +65,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Leaves out columns that say nothing in any row.
+    /// Removes columns that are empty in all rows.
     pub fn without_empty_columns(mut self) -> Table {
         for index in (0..self.columns.len()).rev() {
             if self.rows.iter().all(|row| row[index].text.is_empty()) {
@@ -79,7 +80,7 @@ impl Table {
         self.rows.iter_mut().for_each(|row| drop(row.remove(index)));
     }
 
-    /// The lines, each behind two blanks.
+    /// Formats the table. Each line starts with two blanks.
     pub fn on(&self, screen: Screen) -> String {
         let mut table = self.clone();
         let mut left_out = Vec::new();
@@ -100,7 +101,7 @@ impl Table {
         text
     }
 
-    /// How wide the lines are with these columns.
+    /// Returns the width of the lines with these columns.
     fn wide(&self, widths: &[usize]) -> usize {
         GAP * widths.len() + widths.iter().sum::<usize>()
     }
@@ -123,7 +124,7 @@ impl Table {
             }
         }
         let Some(available) = available else { return widths };
-        // The widest gives way first.
+        // The widest column is narrowed first.
         while self.wide(&widths) > available {
             let shrinkable = widths.iter().enumerate().filter(|(at, _)| {
                 let (name, side) = &self.columns[*at];

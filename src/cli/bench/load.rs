@@ -1,4 +1,4 @@
-//! Many requests at a time, and what they took. The benches use it, too (`benches/load`).
+//! Concurrent requests, and their measured times. Also used by the benches (`benches/load`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,20 +14,20 @@ use tokio::task::JoinSet;
 
 use ballast_node::kubeconfig::Connected;
 
-/// Requests under way at a time.
+/// Number of concurrent requests.
 pub const AT_A_TIME: usize = 32;
-/// A row ends after this time, also where it has not come to its last request.
+/// A measurement ends after this time, even if requests remain.
 const ROW_MAX: Duration = Duration::from_secs(60);
-/// The longest answer that is read: a list of 100,000 bindings.
+/// Maximum size of a response in bytes: a list of 100,000 bindings.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
-/// What a row came to.
+/// The result of a measurement.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measured {
-    /// Requests, or objects where a request is about many.
+    /// Requests per second, or objects if a request covers many.
     pub per_second: f64,
-    /// The median time of a request. `None`: one request was all.
+    /// The median time of a request. `None` if there was only one request.
     #[serde(serialize_with = "milliseconds", skip_serializing_if = "Option::is_none")]
     pub p50: Option<Duration>,
     #[serde(serialize_with = "milliseconds", skip_serializing_if = "Option::is_none")]
@@ -39,13 +39,13 @@ fn milliseconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result
 }
 
 impl Measured {
-    /// One request, or one wait, over `count` objects.
+    /// Returns the result of one request, or one wait, for `count` objects.
     pub fn once(count: usize, took: Duration) -> Measured {
         Measured { per_second: count as f64 / took.as_secs_f64(), p50: None, p99: None }
     }
 }
 
-/// One request of a row.
+/// One request of a measurement.
 pub struct Exchange {
     pub method: Method,
     pub path: String,
@@ -59,12 +59,12 @@ impl Exchange {
     }
 }
 
-/// Sends the requests for 0..count, and returns what they took and how many there were: fewer than
-/// `count` where the time was over.
+/// Sends the requests for 0..count. Returns their times and their number, which is smaller than
+/// `count` if the time was up.
 ///
 /// # Errors
 ///
-/// An answer says no, or there is none.
+/// Returns an error if a request is rejected or gets no response.
 pub async fn exchanges(
     server: &Connected,
     count: usize,
@@ -81,12 +81,12 @@ pub async fn exchanges(
     Ok((Measured { per_second, p50: time(50), p99: time(99) }, took.len()))
 }
 
-/// Runs `request` for 0..count with this many at a time, and begins none after `within`. Returns
-/// the time of all, and of each, sorted.
+/// Runs `request` for 0..count with this concurrency, and starts none after `within`. Returns the
+/// total time, and the times of all requests, sorted.
 ///
 /// # Errors
 ///
-/// Of the first request that fails.
+/// Returns the error of the first request that fails.
 pub async fn storm<F, Fut>(
     count: usize,
     at_a_time: usize,
@@ -124,16 +124,17 @@ where
     Ok((whole, took))
 }
 
-/// The time that so many per cent of the requests did not exceed. There must be one.
+/// Returns the time that this percentage of requests did not exceed. `sorted` must not be empty.
 pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }
 
-/// Sends one request and reads the answer to its end.
+/// Sends one request and reads the whole response.
 ///
 /// # Errors
 ///
-/// There is no answer, or it says no. The message has the server's words.
+/// Returns an error if there is no response, or if the request is rejected. The message contains
+/// the server's message.
 pub async fn send(server: &Connected, exchange: Exchange) -> anyhow::Result<Bytes> {
     let (status, body) = ask(server, exchange).await?;
     if !status.is_success() {
@@ -143,7 +144,7 @@ pub async fn send(server: &Connected, exchange: Exchange) -> anyhow::Result<Byte
     Ok(body)
 }
 
-/// The same for a request that may be refused.
+/// Like `send`, for a request that may be rejected.
 pub async fn ask(server: &Connected, exchange: Exchange) -> anyhow::Result<(StatusCode, Bytes)> {
     let Exchange { method, path, content_type, body } = exchange;
     let request = Request::builder()

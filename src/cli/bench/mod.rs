@@ -1,12 +1,13 @@
-//! `ballast bench`: measures a server of its own on this machine, and where a kubeconfig of another
-//! API server is given, that one with the same requests.
+//! `ballast bench`: measures a new server on this machine, and with the same requests another API
+//! server, if its kubeconfig is given.
 //!
-//! The other server needs Karmada's definitions alone. Its objects are in a namespace of their own
-//! and name a scheduler that does not exist, so they have no effect there. They are deleted at the
-//! end, also after a failure.
+//! The other server only needs Karmada's definitions. Its objects are in a separate namespace and
+//! name a scheduler that does not exist, so they have no effect there. They are deleted at the end,
+//! also after a failure.
 //!
 //! Both servers are measured by the same client in this process, which shares the processors with
-//! the own server. So figures are lower than those of `cargo bench`, and the ratio is what counts.
+//! the new server. The figures are therefore lower than those of `cargo bench`; only their ratio is
+//! meaningful.
 
 pub mod load;
 pub mod objects;
@@ -30,13 +31,13 @@ use ballast_node::kubeconfig::KubeconfigArgs;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// How many bindings there are. The other server gets fewer where it needs more than a minute
-    /// for a row
+    /// Number of bindings. The other server gets fewer if a measurement would take more than a
+    /// minute
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     pub bindings: u32,
 
     /// Kubeconfig of another API server with Karmada's definitions, which is measured too. Objects
-    /// are created there in a namespace of their own, and deleted at the end
+    /// are created there in a separate namespace, and deleted at the end
     #[arg(long, value_name = "FILE")]
     pub peer: Option<PathBuf>,
 
@@ -44,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "peer")]
     pub peer_context: Option<String>,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     pub output: Output,
 }
@@ -93,7 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 async fn measure(args: &Args) -> anyhow::Result<Report> {
     let count = args.bindings as usize;
-    // A kubeconfig that cannot be used is told before anything is measured.
+    // An invalid kubeconfig is reported before anything is measured.
     let connected = match &args.peer {
         None => None,
         Some(kubeconfig) => {

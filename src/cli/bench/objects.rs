@@ -1,11 +1,11 @@
-//! The objects that are created: clusters, and bindings that are divided by their room. The benches
-//! use them, too (`benches/load`).
+//! The objects of the benchmark: clusters, and bindings that are divided by free capacity. Also
+//! used by the benches (`benches/load`).
 
 use serde_json::{Value, json};
 
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
-/// The scheduler of bindings that are not to be placed. No program has this name.
+/// The scheduler of bindings that must not be placed. No program has this name.
 const NO_SCHEDULER: &str = "nobody";
 
 pub fn bindings_path(namespace: &str) -> String {
@@ -19,7 +19,7 @@ pub fn cluster(number: usize) -> Value {
     })
 }
 
-/// A merge patch of the status of a cluster with so much cpu. It has room for a million pods.
+/// Returns a merge patch of the status of a cluster with this cpu and capacity for a million pods.
 pub fn cluster_status(cpu: &str) -> Value {
     json!({"status": {
         "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
@@ -30,7 +30,7 @@ pub fn name(number: usize) -> String {
     format!("web-{number}-deployment")
 }
 
-/// A binding of about 1.5 KB as JSON, divided by room.
+/// Returns a binding of about 1.5 KB as JSON, divided by free capacity.
 pub fn binding(namespace: &str, number: usize) -> Value {
     let mut resource = workload(namespace, number);
     resource["uid"] = format!("3d5f2a52-7f0e-4c7c-9a65-{number:012x}").into();
@@ -53,7 +53,7 @@ pub fn binding(namespace: &str, number: usize) -> Value {
     })
 }
 
-/// Gives a binding to a scheduler that does not exist.
+/// Assigns a binding to a scheduler that does not exist.
 pub fn unscheduled(binding: &mut Value) {
     binding["spec"]["schedulerName"] = NO_SCHEDULER.into();
 }

@@ -1,4 +1,4 @@
-//! A server of the command's own, and the rows that need its scheduler.
+//! The new server of the benchmark, and the measurements that need its scheduler.
 
 use std::time::Instant;
 
@@ -14,14 +14,14 @@ use ballast_node::config::ServeArgs;
 use ballast_node::kubeconfig::{Connected, KubeconfigArgs};
 use ballast_node::serve;
 
-/// Where the bindings are that no scheduler places, and those that are placed.
+/// The namespaces of bindings without a scheduler, and of scheduled bindings.
 const IDLE: &str = "idle";
 const PLACED: &str = "placed";
 const CLUSTERS: usize = 20;
-/// Room for all replicas of 100,000 bindings on one of them.
+/// Enough cpu for all replicas of 100,000 bindings on one cluster.
 const CLUSTER_CPU: &str = "640000";
 
-/// The rows in the order in which they are shown. Those that a peer can do, too, come first.
+/// Returns the rows in display order. Rows that a peer supports, too, come first.
 pub async fn measured(count: usize) -> anyhow::Result<Vec<(&'static str, Measured)>> {
     let folder = tempfile::tempdir()?;
     let config = ServeArgs {

@@ -1,4 +1,4 @@
-//! The rows that every API server with Karmada's definitions can do.
+//! The measurements that every API server with Karmada's definitions supports.
 
 use std::time::Instant;
 
@@ -13,16 +13,16 @@ use crate::cli::embedded;
 use ballast_node::kubeconfig::Connected;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// How often all bindings are listed.
+/// Number of times that all bindings are listed.
 const LISTS: usize = 3;
 
-/// Refuses a server that serves no bindings, before anything is measured.
+/// Rejects a server that serves no bindings, before anything is measured.
 pub async fn opened(server: Connected) -> anyhow::Result<Connected> {
     embedded::kind_of_server(&server).await?;
     Ok(server)
 }
 
-/// Measures the server in a namespace of its own, and deletes what was created.
+/// Measures the server in a separate namespace, and deletes the created objects.
 pub async fn measured(server: &Connected, count: usize) -> anyhow::Result<Vec<Measured>> {
     let namespace = format!("ballast-bench-{}", uuid::Uuid::new_v4().simple());
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -50,7 +50,7 @@ async fn remove(server: &Connected, namespace: &str, has_namespaces: bool) -> an
     Ok(())
 }
 
-/// Creates, reads, patches and lists bindings that no scheduler places.
+/// Creates, reads, patches and lists bindings without a scheduler.
 pub async fn common(
     server: &Connected,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! Waits until bindings are placed. The benches use it, too (`benches/load`).
+//! Waits until bindings are placed. Also used by the benches (`benches/load`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::cli::client::Client;
 use ballast_api::karmada::work::v1alpha2::PENDING_PASS;
 
-/// The part of an event that says how far a binding is. A client that decoded more would measure
+/// The fields of an event with the progress of a binding. A client that decoded more would measure
 /// itself.
 #[derive(Deserialize)]
 struct Event {
@@ -44,12 +44,12 @@ struct Status {
 }
 
 impl Binding {
-    /// Whether it was decided at all.
+    /// Returns whether the binding was scheduled at all.
     pub fn is_placed(&self) -> bool {
         self.status.last_scheduled_time.is_some()
     }
 
-    /// Whether a trigger was accepted, and a pass has served it.
+    /// Returns whether a trigger was accepted, and a pass has handled it.
     pub fn is_decided_again(&self) -> bool {
         let triggered = &self.spec.reschedule_triggered_at;
         triggered.is_some()
@@ -58,12 +58,12 @@ impl Binding {
     }
 }
 
-/// Follows the watch at this path, which may have a query, until `count` different bindings are as
-/// wanted.
+/// Follows the watch at this path, which may have a query, until `count` different bindings satisfy
+/// `is_wanted`.
 ///
 /// # Errors
 ///
-/// The watch fails, or it ends before.
+/// Returns an error if the watch fails or ends before.
 pub async fn wait(
     client: &Client,
     path: &str,

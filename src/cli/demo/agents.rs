@@ -1,6 +1,6 @@
-//! Stand-ins for the agents of the member clusters. They send a heartbeat for each cluster, and
-//! report the resources of each binding as applied and available, through the HTTPS API that real
-//! agents use. They apply nothing.
+//! Simulated agents of the member clusters. They send a heartbeat for each cluster, and report the
+//! resources of each binding as applied and available, through the HTTPS API that real agents use.
+//! They apply nothing.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use ballast_base::clock::{Clock, SystemClock};
 
 const CLUSTERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const BINDINGS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcebindings";
-/// The pause after a report that was refused (the object changed, or the server ends).
+/// Pause after a report that was rejected (the object changed, or the server shuts down).
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The running agents. They end when this is dropped.
+/// The running agents. They stop when this is dropped.
 pub struct Agents {
     tasks: [JoinHandle<()>; 2],
 }
@@ -34,8 +34,8 @@ impl Drop for Agents {
     }
 }
 
-/// Reports on each object that lacks a report, one after the other. Each watch begins with the
-/// present state.
+/// Reports on each object that lacks a report, one after the other. Each watch starts with the
+/// current state.
 async fn tend(client: Client, path: &str, report: fn(&Value) -> Option<Value>) {
     loop {
         let mut found = None;
@@ -59,7 +59,7 @@ async fn tend(client: Client, path: &str, report: fn(&Value) -> Option<Value>) {
     }
 }
 
-/// The first heartbeat of a cluster's agent.
+/// Returns the first heartbeat of a cluster's agent.
 fn hello(cluster: &Value) -> Option<Value> {
     if cluster["status"]["agentStatus"].is_array() {
         return None;
@@ -70,8 +70,7 @@ fn hello(cluster: &Value) -> Option<Value> {
                                  "conditions": [condition("Joined"), condition("Healthy")]}]}))
 }
 
-/// An agent's report on a binding whose resources it should have applied. `None` for other
-/// bindings.
+/// Returns an agent's report on a binding with resources to apply. `None` for other bindings.
 fn applied(binding: &Value) -> Option<Value> {
     let generation = &binding["metadata"]["generation"];
     let is_there = binding["spec"]["state"] != "Scheduled" && binding["metadata"]["deletionTimestamp"].is_null();

@@ -1,6 +1,6 @@
-//! The story of a fleet that is kept in shape: a new cluster takes its share with few moves, what
-//! was placed stays, a cluster is emptied, a price changes, each loss is looked at, and a schedule
-//! keeps it so.
+//! The story of fleet maintenance: a new cluster takes its share with few moves, existing
+//! placements stay, a cluster is drained, a price changes, the loss of each cluster is evaluated,
+//! and a schedule keeps the fleet balanced.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,7 +22,7 @@ macro_rules! example {
 
 const REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
 const SCHEDULES: &str = "/apis/ballast.dev/v1alpha1/rebalanceschedules";
-/// How many workloads of four replicas there are. A third of 36 goes to each of three clusters.
+/// Number of workloads of four replicas. Each of three clusters gets a third of 36.
 const WORKLOADS: usize = 9;
 const EVEN: i64 = 12;
 
@@ -107,7 +107,7 @@ fn told<W: Write>(runner: &mut StoryRunner<'_, W>, status: &Value) -> anyhow::Re
     Ok(write!(runner.out, "{}", serde_saphyr::to_string(&shown)?)?)
 }
 
-/// Prints how many replicas each cluster has.
+/// Prints the number of replicas of each cluster.
 async fn show<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<BTreeMap<String, i64>> {
     let list = runner.client.get(BINDINGS).await?;
     let mut sums = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Stories of clusters that fail: a complete failover, and groups of clusters that replace each
+//! Stories of failing clusters: a complete failover, and groups of clusters as fallbacks for each
 //! other.
 
 use std::io::Write;
@@ -17,8 +17,8 @@ macro_rules! example {
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// A cluster fails, and its replicas are evicted and replaced. It returns, and a rebalance brings
-/// them back.
+/// Plays a failover: a cluster fails, and its replicas are evicted and replaced. It recovers, and a
+/// rebalance returns them.
 pub async fn failover<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<()> {
     const SHOP: &str = "shop-deployment";
 
@@ -65,8 +65,8 @@ pub async fn failover<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Resu
     show_status(runner, "workloadrebalancer bring-shop-back", &done)
 }
 
-/// Multiple scheduling groups, both user stories: private clusters before rented ones, a primary
-/// before its backup.
+/// Plays both user stories of multiple scheduling groups: private clusters before rented ones, and
+/// a primary before its backup.
 pub async fn groups<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<()> {
     const SMALL: &str = "small-deployment";
     const LARGE: &str = "large-deployment";

@@ -1,5 +1,5 @@
-//! The story of the Fleet family: a placement selects the best two of four clusters, grows, loses a
-//! cluster, ignores other changes of the clusters, and moves when its policy changes.
+//! The story of the KubeFleet family: a placement selects the best two of four clusters, grows,
+//! loses a cluster, ignores other changes of the clusters, and moves when its policy changes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -103,7 +103,7 @@ async fn show<W: Write>(
     Ok(writeln!(runner.out)?)
 }
 
-/// The state of the binding on each cluster.
+/// Returns the state of the binding on each cluster.
 fn states(list: &Value) -> BTreeMap<String, String> {
     let bindings = list["items"].as_array().into_iter().flatten().map(|binding| &binding["spec"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -117,7 +117,7 @@ async fn versions<W: Write>(runner: &StoryRunner<'_, W>) -> anyhow::Result<BTree
     Ok(bindings.map(|metadata| (text(&metadata["name"]), text(&metadata["resourceVersion"]))).collect())
 }
 
-/// Whether the condition is True for the present generation of the object.
+/// Returns whether the condition is True for the current generation of the object.
 fn has(object: &Value, type_: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let generation = &object["metadata"]["generation"];

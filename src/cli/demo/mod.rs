@@ -1,7 +1,9 @@
 //! `ballast demo`: plays a story of the seed documents from start to finish, and shows each request
-//! as the kubectl line that a user would type. It starts a real server for it, with a free port, a
-//! temporary SQLite file and the real HTTPS API. The exit status is 0 only if everything happened
-//! as the story says. `replicas` has the story of several servers over one database.
+//! as the equivalent kubectl command.
+//!
+//! It starts a real server with a free port, a temporary SQLite file and the real HTTPS API. The
+//! exit status is 0 only if every step had the expected result. `replicas` contains the story of
+//! several servers over one database.
 
 mod agents;
 mod balance;
@@ -38,12 +40,12 @@ use ballast_node::{features, serve};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which story to play. Default: `rebalance`, and `safe` with --ui
+    /// Story to play. Default: `rebalance`, and `safe` with --ui
     #[arg(long, value_enum)]
     pub story: Option<Story>,
 
-    /// Show the story on a page in the browser as well, slowly, and keep the server and the page
-    /// until Ctrl-C
+    /// Also show the story on a page in the browser at a slower pace, and keep the server and the
+    /// page until Ctrl-C
     #[arg(long)]
     pub ui: bool,
 
@@ -52,7 +54,7 @@ pub struct Args {
     pub port: u16,
 
     /// Stop after this step of the story, and keep the server and its fleet until Ctrl-C, so that
-    /// the next steps can be done by hand
+    /// the next steps can be done manually
     #[arg(long, value_name = "STEP", conflicts_with_all = ["ui", "replicas"],
         value_parser = clap::value_parser!(u32).range(1..))]
     pub hold_after: Option<u32>,
@@ -61,21 +63,21 @@ pub struct Args {
     pub shared: replicas::SharedArgs,
 }
 
-/// The pause before each step of a story that is shown on the page.
+/// Pause before each step of a story that is shown on the page.
 const PACE: Duration = Duration::from_secs(4);
-/// The time between two reports after an outage: a rebalance of 150 workloads takes several
+/// Interval between two reports after an outage: a rebalance of 150 workloads then takes several
 /// seconds, so that a reader can pause it.
 const REPORT_EVERY: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Story {
-    /// A cluster fails and recovers; a WorkloadRebalancer brings the replicas home
+    /// A cluster fails and recovers; a WorkloadRebalancer returns the replicas to it
     #[default]
     Rebalance,
-    /// nginx moved to the backup cluster; a RescheduleTask brings it back to the primary
+    /// nginx moved to the backup cluster; a RescheduleTask returns it to the primary
     Task,
-    /// A cluster fails, and its replicas are evicted and replaced; it returns, and a rebalance
-    /// brings them back
+    /// A cluster fails, and its replicas are evicted and replaced; it recovers, and a rebalance
+    /// returns them
     Failover,
     /// Groups of clusters that are tried in order: private before rented, a primary before its
     /// backup
@@ -85,10 +87,10 @@ pub enum Story {
     /// A ClusterResourcePlacement over four member clusters: it grows, loses a cluster, and moves
     /// when its policy changes
     Fleet,
-    /// A new cluster takes its share with few moves, a cluster is emptied, and a price changes
+    /// A new cluster takes its share with few moves, a cluster is drained, and a price changes
     Balance,
-    /// Two of twelve clusters are lost and return; what is displaced is counted, previewed, and
-    /// moved home in waves; one wave fails and is undone
+    /// Two of twelve clusters are lost and recover; displaced workloads are counted, previewed, and
+    /// returned in waves; one wave fails and is undone
     Safe,
 }
 
@@ -103,7 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         return runtime.block_on(replicas::play(count, &args.shared, out));
     }
     let folder = tempfile::tempdir()?;
-    // These stay until a signal ends them.
+    // These run until a signal ends them.
     let is_kept = args.ui || args.hold_after.is_some();
     let outcome = runtime.block_on(async {
         let story = async {
@@ -121,7 +123,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             },
         }
     });
-    // The server writes no more before its folder is removed, which has the key of an admin.
+    // The server must stop writing before its folder is removed, which contains the key of an
+    // admin.
     drop(runtime);
     folder.close().context("failed to remove the files of the server")?;
     outcome
@@ -142,7 +145,7 @@ async fn play_in<W: Write>(folder: &Path, story: Story, out: &mut W) -> anyhow::
     Ok(writeln!(out, "\n{}", end(story))?)
 }
 
-/// Plays `story` up to this step, and keeps the server until this is dropped.
+/// Plays `story` up to this step, and keeps the server running until this is dropped.
 async fn hold<W: Write>(story: Story, folder: &Path, step: u32, out: &mut W) -> anyhow::Result<()> {
     let server = serve::start(config(story, folder)).await?;
     let files = server.certificates.as_ref().context("a server on its own has development certificates")?;
@@ -159,7 +162,7 @@ async fn hold<W: Write>(story: Story, folder: &Path, step: u32, out: &mut W) -> 
     Ok(())
 }
 
-/// Plays `story` with the page beside it, and keeps both until this is dropped.
+/// Plays `story` together with the page, and keeps both running until this is dropped.
 async fn show<W: Write>(story: Story, folder: &Path, port: u16, out: &mut W) -> anyhow::Result<()> {
     let server = serve::start(config(story, folder)).await?;
     let files = server.certificates.as_ref().context("a server on its own has development certificates")?;
@@ -170,20 +173,20 @@ async fn show<W: Write>(story: Story, folder: &Path, port: u16, out: &mut W) -> 
     let agents = tell(story, &server, PACE, None, out).await?;
     agents.mend();
     writeln!(out, "\n{}\n\n  The page: {}\n\nServer and page stay until Ctrl-C.", end(story), page.address)?;
-    // The agents go on reporting: what is rebalanced on the page becomes ready.
+    // The agents continue to report, so that rebalances on the page become ready.
     std::future::pending::<()>().await;
     Ok(())
 }
 
-/// A server with the fleet of the story `safe`, and its agents at work. Pages of the documentation
-/// show its answers.
+/// A server with the fleet of the story `safe` and its running agents. Pages of the documentation
+/// show its responses.
 pub struct FleetAtWork {
     server: serve::Running,
     agents: Reports,
 }
 
 impl FleetAtWork {
-    /// The moment at which the lost clusters are back: docs/after-an-outage.md begins there.
+    /// Starts at the recovery of the lost clusters, as docs/after-an-outage.md does.
     pub async fn after_an_outage(folder: &Path) -> anyhow::Result<FleetAtWork> {
         let (fleet, client) = FleetAtWork::start(Story::Safe, folder).await?;
         let out = &mut std::io::sink();
@@ -192,10 +195,9 @@ impl FleetAtWork {
         Ok(fleet)
     }
 
-    /// The first minute of an outage, in which nothing is evicted yet: docs/during-an-outage.md
-    /// begins there.
+    /// Starts in the first minute of an outage, before evictions, as docs/during-an-outage.md does.
     pub async fn during_an_outage(folder: &Path) -> anyhow::Result<FleetAtWork> {
-        // It keeps the default time until workloads are evicted.
+        // It keeps the default eviction timeout.
         let (fleet, client) = FleetAtWork::start(Story::Balance, folder).await?;
         let out = &mut std::io::sink();
         let runner = &mut silent(client, out);
@@ -204,7 +206,7 @@ impl FleetAtWork {
         Ok(fleet)
     }
 
-    /// A server with the flags of this story and with agents, and a connection to it.
+    /// Starts a server with the flags of this story and with agents, and connects to it.
     async fn start(story: Story, folder: &Path) -> anyhow::Result<(FleetAtWork, Client)> {
         let server = serve::start(config(story, folder)).await?;
         let agents = Reports::start(&Endpoint::of(&server)?).await?;
@@ -222,7 +224,7 @@ impl FleetAtWork {
     }
 }
 
-/// Plays steps without pauses.
+/// Returns a runner that plays steps without pauses.
 fn silent<W: Write>(client: Client, out: &mut W) -> StoryRunner<'_, W> {
     StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, steps_left: None, out }
 }
@@ -237,7 +239,7 @@ fn config(story: Story, folder: &Path) -> ServeArgs {
     }
 }
 
-/// The agents of a story, at work until this is dropped.
+/// The agents of a story, running until this is dropped.
 enum RunningAgents {
     Nobody,
     Fleet(#[expect(dead_code, reason = "it works for as long as it is kept")] Agents),
@@ -245,7 +247,7 @@ enum RunningAgents {
 }
 
 impl RunningAgents {
-    /// Ends the trouble that the story made.
+    /// Ends the failure that the story caused.
     fn mend(&self) {
         if let RunningAgents::Karmada(reports) = self {
             reports.mend();
@@ -302,7 +304,8 @@ fn end(story: Story) -> &'static str {
     }
 }
 
-/// A story cannot wait for five minutes, nor for two seconds with each of hundreds of workloads.
+/// Returns the failover flags of a story, with short timeouts: a story cannot wait for five
+/// minutes, nor for two seconds with each of hundreds of workloads.
 fn failover(story: Story) -> FailoverArgs {
     let defaults = ServeArgs::default().failover;
     match story {
@@ -320,7 +323,7 @@ async fn connect(server: &serve::Running) -> anyhow::Result<Client> {
     Endpoint::of(server)?.connect().await
 }
 
-/// Where the server is, and the certificates of its administrator.
+/// The address of the server, and the certificates of its administrator.
 #[derive(Clone)]
 struct Endpoint {
     address: SocketAddr,

@@ -17,12 +17,12 @@ use super::Endpoint;
 use crate::cli::client::Client;
 use ballast_node::certs::Files;
 
-/// How long a replica may take to start, and the replicas to agree on who leads.
+/// Timeout for the start of a replica, and for the election of a leader.
 const WITHIN: Duration = Duration::from_secs(60);
-/// The pause before the replicas are asked again who leads.
+/// Interval at which the replicas are queried for the leader.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
-/// What all replicas have in common.
+/// The common configuration of all replicas.
 pub struct ReplicaConfig {
     /// The folder of the certificates and of the log.
     pub home: PathBuf,
@@ -31,7 +31,7 @@ pub struct ReplicaConfig {
     pub lease_seconds: u16,
 }
 
-/// A process that serves. It is killed when this is dropped.
+/// A server process. It is killed when this is dropped.
 pub struct Process {
     child: Child,
     pub address: SocketAddr,
@@ -47,7 +47,7 @@ impl Process {
             .args(["serve", "--bind-address", "127.0.0.1", "--secure-port", "0", "--cert-dir"])
             .arg(config.home.join("certs"))
             .args(["--leader-lease-seconds", &config.lease_seconds.to_string()])
-            // Not an argument: it may hold a password, and the list of processes is for everybody.
+            // Not an argument: it may contain a password, and the list of processes is public.
             .env("BALLAST_DATABASE_URL", &config.database_url)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -72,7 +72,7 @@ impl Process {
         self.child.id().unwrap_or_default()
     }
 
-    /// kill -9: no handler runs, and nothing is flushed.
+    /// Sends SIGKILL: no handler runs, and nothing is flushed.
     pub async fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("failed to kill a replica")
     }
@@ -87,7 +87,7 @@ fn last_line(log: &Path) -> String {
     text.lines().last().unwrap_or("it said nothing").to_owned()
 }
 
-/// Who leads: the position among `endpoints`, and the term. Waits until one of them does.
+/// Waits for a leader, and returns its position among `endpoints`, and the term.
 pub async fn leader(endpoints: &[Endpoint]) -> anyhow::Result<(usize, u64)> {
     let deadline = Instant::now() + WITHIN;
     loop {
@@ -104,7 +104,7 @@ pub async fn leader(endpoints: &[Endpoint]) -> anyhow::Result<(usize, u64)> {
     }
 }
 
-/// Whether the server says that it leads, and the newest term that it knows.
+/// Returns whether the server leads, and the newest term that it knows.
 async fn leads(client: &Client) -> anyhow::Result<(bool, u64)> {
     let (_, body) = client.send(Method::GET, "/metrics", None, Default::default()).await?;
     let body = body.collect().await?.to_bytes();

@@ -50,7 +50,7 @@ pub async fn story<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<
     show_status(runner, "resourcebinding web-deployment", &binding)
 }
 
-/// A cluster without replicas is not in `spec.clusters` (C16).
+/// Waits for a placement. A cluster without replicas is not in `spec.clusters` (C16).
 async fn placed<W: Write>(runner: &mut StoryRunner<'_, W>, counts: [i64; 3]) -> anyhow::Result<()> {
     let names = ["cluster1", "cluster2", "cluster3"].into_iter().zip(counts);
     let wanted = replicas(&names.filter(|(_, count)| *count > 0).collect::<Vec<_>>());

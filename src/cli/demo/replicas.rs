@@ -1,6 +1,6 @@
-//! `ballast demo --replicas`: three processes share a database, and the one that leads is killed in
-//! the middle of a rebalance and of other clients' requests. The demo has a schema of its own,
-//! which it removes in the end.
+//! `ballast demo --replicas`: three processes share a database, and the leader is killed in the
+//! middle of a rebalance and of other clients' requests. The demo has a separate schema, which it
+//! removes at the end.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,22 +27,22 @@ macro_rules! example {
 }
 
 const DEPLOYMENT: &str = "demo-deploy-1-deployment";
-/// Shorter than the default, so that the story does not wait for long.
+/// Shorter than the default, to shorten the story.
 const LEASE_SECONDS: u16 = 2;
-/// Writes of other clients before the leader is killed, and after.
+/// Number of writes of other clients before the leader is killed, and after.
 const WRITES: usize = 100;
 const WRITES_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args, Debug)]
 pub struct SharedArgs {
-    /// Play another story: so many replicas share a database, and the one that leads is killed
+    /// Play another story: this number of replicas share a database, and the leader is killed
     #[arg(long, requires = "database_url", conflicts_with_all = ["story", "ui"], allow_negative_numbers = true,
           value_parser = clap::value_parser!(u8).range(2..=9))]
     pub replicas: Option<u8>,
 
-    /// The PostgreSQL database of --replicas, as postgres://USER@HOST/DATABASE. The story has a
-    /// schema of its own there, which is removed in the end
+    /// The PostgreSQL database of --replicas, as postgres://USER@HOST/DATABASE. The story uses a
+    /// separate schema there, which is removed at the end
     #[arg(long, requires = "replicas")]
     pub database_url: Option<String>,
 
@@ -51,7 +51,7 @@ pub struct SharedArgs {
     pub database_password_file: Option<PathBuf>,
 }
 
-/// Plays the story with so many replicas, and removes what it made, also after Ctrl-C.
+/// Plays the story with this number of replicas, and removes its schema, also after Ctrl-C.
 pub async fn play<W: Write>(count: u8, args: &SharedArgs, out: &mut W) -> anyhow::Result<()> {
     let url = args.database_url.as_deref().context("--replicas goes with --database-url")?;
     let settings = Settings { password_file: args.database_password_file.clone(), ..Settings::default() };
@@ -144,7 +144,7 @@ async fn tell<W: Write>(count: usize, config: &ReplicaConfig, database: &str, ou
     show_roles(&fleet, next, runner.out)?;
 
     runner.step("6. What it cost, as the other clients saw it:").await?;
-    // Asked of the replica that came back.
+    // Queried from the replica that was restarted.
     let account = traffic.end(&back).await?;
     let ms = |wait: Duration| wait.as_millis();
     writeln!(
@@ -182,7 +182,7 @@ fn show_roles<W: Write>(fleet: &[Process], leader: usize, out: &mut W) -> anyhow
     Ok(())
 }
 
-/// Waits until other clients have so many writes acknowledged.
+/// Waits until this number of writes of other clients are acknowledged.
 async fn wait_for_writes(traffic: &Traffic, enough: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + WRITES_WITHIN;
     while traffic.acknowledged() < enough {

@@ -1,6 +1,6 @@
-//! Stand-ins for the agents of Karmada's member clusters. They report each binding as applied and
-//! healthy in its targets, with as many ready replicas as are assigned there, through the HTTPS API
-//! that real agents use. They apply nothing. A story can make new replicas fail.
+//! Simulated agents of Karmada's member clusters. They report each binding as applied and healthy
+//! in its targets, with as many ready replicas as are assigned there, through the HTTPS API that
+//! real agents use. They apply nothing. A story can make new replicas fail.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +15,10 @@ use super::Endpoint;
 use crate::cli::client::Client;
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
-/// The pause before a watch begins again, or a refused report is sent again.
+/// Pause before a watch restarts, or a rejected report is sent again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The running agents. They end when this is dropped.
+/// The running agents. They stop when this is dropped.
 pub struct Reports {
     tasks: [JoinHandle<()>; 2],
     shared: Arc<Shared>,
@@ -31,7 +31,7 @@ struct Shared {
     changed: Mutex<BTreeMap<String, Value>>,
     /// The cluster and the namespace in which no new replica becomes ready.
     broken: Mutex<Option<(&'static str, &'static str)>>,
-    /// Milliseconds that pass before each report.
+    /// Milliseconds before each report.
     pace: AtomicU64,
     wake: Notify,
 }
@@ -45,17 +45,17 @@ impl Reports {
         Ok(Reports { tasks, shared })
     }
 
-    /// From now on, replicas of `namespace` that are new on `cluster` do not become ready.
+    /// Makes new replicas of `namespace` on `cluster` not ready.
     pub fn break_new_replicas(&self, cluster: &'static str, namespace: &'static str) {
         *self.shared.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some((cluster, namespace));
     }
 
-    /// From now on, each report comes this much later than the one before it.
+    /// Delays each report by this time after the previous one.
     pub fn slow_down(&self, pace: Duration) {
         self.shared.pace.store(u64::try_from(pace.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// From now on, everything becomes ready again.
+    /// Ends the failure of new replicas.
     pub fn mend(&self) {
         *self.shared.broken.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -86,8 +86,8 @@ impl Shared {
     }
 }
 
-/// A connection that is made again when the server has closed it, as it does with one that rests
-/// for minutes.
+/// A connection that is reopened when the server has closed it, as it does after minutes of
+/// inactivity.
 struct Agent {
     server: Endpoint,
     client: Client,
@@ -111,7 +111,7 @@ impl Agent {
 
 async fn watch(mut agent: Agent, shared: Arc<Shared>) {
     loop {
-        // A watch without a resourceVersion begins with the present state.
+        // A watch without a resourceVersion starts with the current state.
         let _ended = agent
             .client()
             .await
@@ -140,7 +140,7 @@ async fn report(mut agent: Agent, shared: Arc<Shared>) {
         let (namespace, name) = (metadata["namespace"].as_str(), metadata["name"].as_str());
         let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
         let path = format!("/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindings/{name}/status");
-        // If the binding has changed meanwhile, its event is here or on its way.
+        // If the binding has changed in the meantime, its event is here or on its way.
         let patch = json!({"metadata": {"resourceVersion": metadata["resourceVersion"]},
                            "status": {"aggregatedStatus": told}});
         let _refused = agent.client().await.merge_patch(&path, &patch).await;
@@ -148,7 +148,7 @@ async fn report(mut agent: Agent, shared: Arc<Shared>) {
     }
 }
 
-/// What the agents of the binding's targets say.
+/// Returns the status reported by the agents of the binding's targets.
 fn told(binding: &Value, broken: Option<(&str, &str)>) -> Vec<Value> {
     let namespace = binding["metadata"]["namespace"].as_str().unwrap_or_default();
     let of_target = |target: &Value| {
@@ -163,7 +163,7 @@ fn told(binding: &Value, broken: Option<(&str, &str)>) -> Vec<Value> {
     binding["spec"]["clusters"].as_array().into_iter().flatten().map(of_target).collect()
 }
 
-/// How many replicas were reported as ready on the cluster.
+/// Returns the number of replicas that were reported as ready on the cluster.
 pub fn ready_on(binding: &Value, cluster: &str) -> i64 {
     let items = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
     let ready = |item: &Value| item["status"]["readyReplicas"].as_i64().unwrap_or_default();

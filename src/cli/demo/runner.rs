@@ -1,5 +1,5 @@
-//! The steps of a story: requests, each shown as the kubectl line that a user would type, waits for
-//! a state with a deadline, and tables of the replicas per cluster.
+//! The steps of a story: requests, each shown as the equivalent kubectl command, waits for a state
+//! with a timeout, and tables of the replicas per cluster.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,12 +14,12 @@ use crate::cli::client::Client;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_resource::{Kinds, ResourceKind};
 
-/// How long a story waits for a state before it fails.
+/// Timeout of a wait for a state.
 const STATE_WITHIN: Duration = Duration::from_secs(60);
-/// How long a story watches to show that nothing happens.
+/// Duration for which a story verifies that nothing changes.
 const NOTHING_HAPPENS_SECONDS: u32 = 1;
 
-/// The day of the times in the examples.
+/// Prefix of the times in the examples.
 const A_DAY: &str = "2024-";
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
@@ -35,9 +35,9 @@ pub struct Example {
 pub struct StoryRunner<'a, W> {
     pub client: Client,
     pub kinds: Kinds,
-    /// The pause before each step.
+    /// Pause before each step.
     pub pace: Duration,
-    /// How many steps are played before the story is held. `None`: all.
+    /// Number of steps before the story is held. `None`: all.
     pub steps_left: Option<u32>,
     pub out: &'a mut W,
 }
@@ -59,11 +59,11 @@ impl<W: Write> StoryRunner<'_, W> {
         Ok(writeln!(self.out, "\n{text}")?)
     }
 
-    /// Prints the next step, after the pause of the pace.
+    /// Prints the next step, after the pause.
     ///
     /// # Errors
     ///
-    /// `Held`, if the story is to be held before this step.
+    /// Returns `Held` if the story is to be held before this step.
     pub async fn step(&mut self, text: &str) -> anyhow::Result<()> {
         if let Some(left) = &mut self.steps_left {
             *left = left.checked_sub(1).ok_or(Held)?;
@@ -72,7 +72,7 @@ impl<W: Write> StoryRunner<'_, W> {
         self.say(text)
     }
 
-    /// `kubectl create -f`: each document of the file, in order.
+    /// Creates each document of the file in order, like `kubectl create -f`.
     pub async fn create(&mut self, example: &Example) -> anyhow::Result<()> {
         writeln!(self.out, "$ kubectl create -f {}", example.path)?;
         for object in documents(example)? {
@@ -86,7 +86,7 @@ impl<W: Write> StoryRunner<'_, W> {
         Ok(())
     }
 
-    /// Each document of the file once for each number from 1, in the place of `NUMBER`.
+    /// Creates each document of the file once for each number from 1, which replaces `NUMBER`.
     pub async fn create_copies(&mut self, example: &Example, copies: usize) -> anyhow::Result<()> {
         writeln!(
             self.out,
@@ -106,7 +106,7 @@ impl<W: Write> StoryRunner<'_, W> {
         Ok(writeln!(self.out, "({created} created)")?)
     }
 
-    /// `kubectl create --dry-run=server`: what one document would become.
+    /// Returns the result of `kubectl create --dry-run=server` for one document.
     pub async fn dry_run(&mut self, example: &Example) -> anyhow::Result<Value> {
         writeln!(self.out, "$ kubectl create -f {} --dry-run=server -o yaml   # of its status:", example.path)?;
         let object = documents(example)?.pop().context("the file holds one document")?;
@@ -114,15 +114,15 @@ impl<W: Write> StoryRunner<'_, W> {
         self.client.post(&format!("{path}?dryRun=All"), &object).await
     }
 
-    /// `kubectl create -o yaml` of a review: its answer.
+    /// Returns the result of `kubectl create -o yaml` for a review.
     pub async fn review(&mut self, example: &Example) -> anyhow::Result<Value> {
         writeln!(self.out, "$ kubectl create -f {} -o yaml   # of its status:", example.path)?;
         let object = documents(example)?.pop().context("the file holds one document")?;
         self.client.post(&object_path(self.row_of(&object)?, None, None), &object).await
     }
 
-    /// `kubectl patch RESOURCE NAME --type=merge --patch-file`, on a cluster-scoped object or its
-    /// status.
+    /// Patches a cluster-scoped object or its status, like `kubectl patch RESOURCE NAME
+    /// --type=merge --patch-file`.
     pub async fn patch(&mut self, singular: &str, name: &str, part: Part, example: &Example) -> anyhow::Result<()> {
         let (flag, suffix) = match part {
             Part::Main => ("", ""),
@@ -132,8 +132,8 @@ impl<W: Write> StoryRunner<'_, W> {
         self.merge(singular, name, suffix, example.text, example.path).await
     }
 
-    /// Reports how a cluster is, from now on: the time in the file is of another day, and the page
-    /// and `top` tell people since when it is so.
+    /// Reports the state of a cluster with the current time, because the page and `top` show the
+    /// time of the last change, and the time in the file is of another day.
     pub async fn report(&mut self, cluster: &str, example: &Example) -> anyhow::Result<()> {
         writeln!(
             self.out,
@@ -158,7 +158,7 @@ impl<W: Write> StoryRunner<'_, W> {
         Ok(writeln!(self.out, "{singular}.{group}/{name} patched")?)
     }
 
-    /// The same, on a ResourceBinding in the namespace `default`.
+    /// Like `patch`, for a ResourceBinding in the namespace `default`.
     pub async fn patch_binding(&mut self, name: &str, part: Part, example: &Example) -> anyhow::Result<()> {
         let (flag, suffix) = match part {
             Part::Main => ("", ""),
@@ -171,14 +171,14 @@ impl<W: Write> StoryRunner<'_, W> {
         Ok(writeln!(self.out, "resourcebinding.work.karmada.io/{name} patched")?)
     }
 
-    /// Waits for an event with this reason. Names of events cannot be known in advance.
+    /// Waits for an event with this reason. Names of events are not known in advance.
     pub async fn wait_for_event(&self, reason: &str) -> anyhow::Result<()> {
         let path = format!("/api/v1/events?fieldSelector=reason%3D{reason}");
         let watching = self.client.follow(&path, None, |event| event["type"] == "ADDED");
         within(&format!("an event {reason}"), watching).await
     }
 
-    /// `kubectl get events`, without the column of ages.
+    /// Prints the events like `kubectl get events`, without the column of ages.
     pub async fn show_events(&mut self, path: &str) -> anyhow::Result<()> {
         writeln!(
             self.out,
@@ -194,7 +194,7 @@ impl<W: Write> StoryRunner<'_, W> {
         Ok(())
     }
 
-    /// `kubectl delete RESOURCE NAME`, of a cluster-scoped object.
+    /// Deletes a cluster-scoped object, like `kubectl delete RESOURCE NAME`.
     pub async fn delete(&mut self, singular: &str, name: &str) -> anyhow::Result<()> {
         writeln!(self.out, "$ kubectl delete {singular} {name}")?;
         let row = self.kinds.rows().iter().find(|row| row.singular == singular).context("the resource is served")?;
@@ -203,7 +203,7 @@ impl<W: Write> StoryRunner<'_, W> {
         Ok(writeln!(self.out, "{singular}.{group} \"{name}\" deleted")?)
     }
 
-    /// Waits until the object at `path` is as `wanted` says, and returns it.
+    /// Waits until the object at `path` satisfies `wanted`, and returns it.
     pub async fn wait_for(
         &self,
         what: &str,
@@ -213,7 +213,7 @@ impl<W: Write> StoryRunner<'_, W> {
     ) -> anyhow::Result<Value> {
         let mut found = Value::Null;
         let path = format!("{path}?fieldSelector=metadata.name%3D{name}");
-        // A watch without a resourceVersion begins with the present state (WA4), so nothing is
+        // A watch without a resourceVersion starts with the current state (WA4), so nothing is
         // missed.
         let watching = self.client.follow(&path, None, |event| {
             let matches = event["type"] != "DELETED" && wanted(&event["object"]);
@@ -226,15 +226,15 @@ impl<W: Write> StoryRunner<'_, W> {
         Ok(found)
     }
 
-    /// Waits until `seen` has seen enough of the events of a collection, from the present state on.
+    /// Waits until `seen` returns `true` for an event of a collection, from the current state on.
     pub async fn wait_until(&self, what: &str, path: &str, seen: impl FnMut(&Value) -> bool) -> anyhow::Result<()> {
         within(what, self.client.follow(path, None, seen)).await
     }
 
-    /// Waits until the object is gone.
+    /// Waits until the object is deleted.
     pub async fn wait_gone(&self, path: &str, name: &str) -> anyhow::Result<()> {
         let gone = async {
-            // Anew where the watch ends before: what was deleted meanwhile is in no later event.
+            // List again if the watch ends before: a deletion in the meantime is in no later event.
             loop {
                 let list = self.client.get(path).await?;
                 let version = list["metadata"]["resourceVersion"].as_str().context("a list has a resourceVersion")?;
@@ -250,12 +250,12 @@ impl<W: Write> StoryRunner<'_, W> {
         within(&format!("the end of {name}"), gone).await
     }
 
-    /// Watches for a moment, and fails if any ResourceBinding changes.
+    /// Watches for a short time, and fails if any ResourceBinding changes.
     pub async fn expect_nothing_to_move(&mut self) -> anyhow::Result<()> {
         self.expect_no_event(BINDINGS, "resourcebindings -A").await
     }
 
-    /// Watches for a moment, and fails if any of the bindings changes.
+    /// Watches for a short time, and fails if any of the bindings changes.
     pub async fn expect_no_event(&mut self, bindings: &str, shown: &str) -> anyhow::Result<()> {
         writeln!(self.out, "$ kubectl get {shown} --watch-only   # for {NOTHING_HAPPENS_SECONDS} s")?;
         let list = self.client.get(bindings).await?;
@@ -318,7 +318,7 @@ impl<W: Write> StoryRunner<'_, W> {
     }
 }
 
-/// Waits for what a story needs before it goes on.
+/// Awaits a condition of the story, with a timeout.
 async fn within(what: &str, waiting: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     match tokio::time::timeout(STATE_WITHIN, waiting).await {
         Ok(ended) => ended.with_context(|| format!("the watch ended before {what}")),
@@ -332,14 +332,14 @@ pub enum Part {
     Status,
 }
 
-/// The path of a collection, or of one object in it.
+/// Returns the path of a collection, or of one object in it.
 pub fn object_path(row: &ResourceKind, namespace: Option<&str>, name: Option<&str>) -> String {
     let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
     let name = name.map(|name| format!("/{name}")).unwrap_or_default();
     format!("/{}/{namespace}{}{name}", row.root(), row.plural)
 }
 
-/// Replicas by the name of the cluster. Zero if replicas are not divided.
+/// Returns the replicas by the name of the cluster. Zero if replicas are not divided.
 pub fn replicas_of(binding: &Value) -> BTreeMap<String, i64> {
     let targets = binding["spec"]["clusters"].as_array().into_iter().flatten();
     targets

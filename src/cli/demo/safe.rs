@@ -1,6 +1,6 @@
-//! The story of a safe rebalance: two of twelve clusters are lost and return, and what they lost is
-//! counted, previewed, and brought home in waves. One team's wave fails, is aborted, and is undone.
-//! Then a cluster is drained for an afternoon, and gets back what it had.
+//! The story of a safe rebalance: two of twelve clusters are lost and recover, and the displaced
+//! workloads are counted, previewed, and returned in waves. The wave of one team fails, is aborted,
+//! and is undone. Then a cluster is drained for an afternoon, and its workloads return.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -30,14 +30,14 @@ const MEMBERS: usize = 12;
 const LOST: [&str; 2] = ["member1", "member4"];
 /// The cluster of `examples/safe/drain.yaml`.
 const DRAINED: &str = "member7";
-/// How often the twelve workloads of the template are created.
+/// Number of copies of the twelve workloads of the template.
 const COPIES: usize = 25;
-/// How many workloads a team has in the zones of the clusters that are lost.
+/// Number of workloads of a team in the zones of the lost clusters.
 const STRUCK: usize = 2 * COPIES;
 /// A tenth of the moves of two teams.
 const AT_ONCE: i64 = (2 * STRUCK as i64) / 10;
 
-/// The first step: the clusters and the workloads. Returns where the replicas are.
+/// Plays the first step: the clusters and the workloads. Returns the placements.
 pub async fn fleet<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<Placements> {
     runner.step("1. Twelve clusters in four zones, and three teams with 300 workloads: each is divided over the three\n   clusters of its zone. The clusters' agents report what runs. (Here the server evicts at once, and as fast\n   as it can: --failover-eviction-timeout=0s --resource-eviction-rate=1000.)").await?;
     runner.create(&example!("safe/clusters.yaml")).await?;
@@ -51,12 +51,12 @@ pub async fn fleet<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<
     Ok(at_home)
 }
 
-/// From now on nothing is heard of this cluster.
+/// Reports this cluster as lost from now on.
 pub async fn lose<W: Write>(runner: &mut StoryRunner<'_, W>, cluster: &str) -> anyhow::Result<()> {
     runner.report(cluster, &example!("safe/cluster-is-lost.yaml")).await
 }
 
-/// The first three steps: the clusters are lost and return. Returns where the replicas were before.
+/// Plays the first three steps: the clusters are lost and recover. Returns the placements before.
 pub async fn outage<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<Placements> {
     let at_home = fleet(runner).await?;
     runner
@@ -78,7 +78,7 @@ pub async fn outage<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result
     Ok(at_home)
 }
 
-/// `witness` are connections for the story's own watches.
+/// Plays the story. `witness` are connections for its own watches.
 pub async fn story<W: Write>(
     runner: &mut StoryRunner<'_, W>,
     witness: (Client, Client),
@@ -145,7 +145,7 @@ pub async fn story<W: Write>(
     afternoon(runner, witness.1, &now).await
 }
 
-/// A cluster is drained, opened again, and gets back what it had.
+/// Drains a cluster and opens it again, and its workloads return.
 async fn afternoon<W: Write>(
     runner: &mut StoryRunner<'_, W>,
     witness: Client,
@@ -190,8 +190,8 @@ async fn placements<W: Write>(runner: &StoryRunner<'_, W>) -> anyhow::Result<Pla
     Ok(items.map(|binding| (key_of(binding), replicas_of(binding))).collect())
 }
 
-/// Waits until every binding is placed as `wanted` says, has no eviction task, and is reported as
-/// healthy in all its targets. Returns the placements.
+/// Waits until every binding satisfies `wanted`, has no eviction task, and is reported as healthy
+/// in all its targets. Returns the placements.
 async fn settled<W: Write>(
     runner: &StoryRunner<'_, W>,
     wanted: impl Fn(&Targets) -> bool,
@@ -245,7 +245,7 @@ fn show_phase<W: Write>(runner: &mut StoryRunner<'_, W>, name: &str, rebalance: 
     show(runner, &json!({"phase": status["phase"], "summary": status["summary"]}))
 }
 
-/// The first moves of a team, with the columns of `kubectl get moves` that matter here.
+/// Prints the first moves of a team, with the relevant columns of `kubectl get moves`.
 async fn show_moves<W: Write>(runner: &mut StoryRunner<'_, W>, namespace: &str, rebalance: &str) -> anyhow::Result<()> {
     const SHOWN: usize = 8;
     writeln!(
@@ -285,7 +285,7 @@ async fn show_moves<W: Write>(runner: &mut StoryRunner<'_, W>, namespace: &str, 
     Ok(())
 }
 
-/// How many replicas each cluster has.
+/// Prints the number of replicas of each cluster.
 fn show_clusters<W: Write>(runner: &mut StoryRunner<'_, W>, placements: &Placements) -> anyhow::Result<()> {
     let mut sums: Vec<i64> = vec![0; MEMBERS];
     for (cluster, replicas) in placements.values().flatten() {
@@ -303,7 +303,7 @@ fn show_clusters<W: Write>(runner: &mut StoryRunner<'_, W>, placements: &Placeme
     Ok(writeln!(runner.out)?)
 }
 
-/// Watches the bindings while a rebalance runs, and keeps what it has seen at worst.
+/// Watches the bindings while a rebalance runs, and records the worst values.
 struct Witness {
     watching: JoinHandle<anyhow::Result<()>>,
     worst: Arc<Mutex<Worst>>,
@@ -327,7 +327,7 @@ impl Witness {
                 shared.lock().unwrap_or_else(PoisonError::into_inner).note(binding);
             }
         };
-        // A list first: where the watch has to go on, it then misses nothing.
+        // Lists first, so that the watch misses nothing when it resumes.
         let list = client.get(BINDINGS).await?;
         list["items"].as_array().into_iter().flatten().for_each(&note);
         let from = list["metadata"]["resourceVersion"].as_str().context("a list has a resourceVersion")?.to_owned();

@@ -1,5 +1,5 @@
-//! The stories of the seed documents, step by step. A story fails if the replicas do not end up
-//! where the seed says.
+//! The stories of the seed documents, step by step. A story fails if the final placements differ
+//! from the seed document.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,8 +21,8 @@ const CLUSTER_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/clusterresourcebi
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
 
-/// WorkloadRebalancer, user story 1: a cluster fails and recovers; one object brings the replicas
-/// home.
+/// Plays user story 1 of WorkloadRebalancer: a cluster fails and recovers; one object returns the
+/// replicas.
 pub async fn rebalance<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<()> {
     const DEPLOYMENT: &str = "demo-deploy-1-deployment";
 
@@ -82,7 +82,8 @@ pub async fn rebalance<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Res
     Ok(())
 }
 
-/// RescheduleTask: nginx moved from the primary cluster to the backup, and a task brings it back.
+/// Plays the story of RescheduleTask: nginx moved from the primary cluster to the backup, and a
+/// task returns it.
 pub async fn task<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<()> {
     const NGINX: &str = "nginx-deployment";
 
@@ -127,7 +128,8 @@ pub fn replicas(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
     counts.iter().map(|&(cluster, count)| (cluster.to_owned(), count)).collect()
 }
 
-/// Whether there was a trigger, and it has been served (R53). Times in RFC 3339 UTC sort as text.
+/// Returns whether there was a trigger, and it was handled (R53). Times in RFC 3339 UTC sort as
+/// text.
 pub fn is_fresh(binding: &Value) -> bool {
     let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
     let scheduled = binding["status"]["lastScheduledTime"].as_str();

@@ -1,5 +1,4 @@
-//! Clients that write, read and watch through all replicas while a demo tells its story, and what
-//! they saw.
+//! Clients that write, read and watch through all replicas during a demo, and their observations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -15,24 +14,24 @@ use super::Endpoint;
 use super::stories::REBALANCERS;
 use crate::cli::client::Client;
 
-/// Clients that write at the same time.
+/// Number of concurrent writers.
 const WRITERS: usize = 6;
-/// The pause of a client between two requests, and before it tries another replica.
+/// Pause of a client between two requests, and before it tries another replica.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long the watch may be behind the last write.
+/// Maximum lag of the watch behind the last write.
 const CATCH_UP_MAX: Duration = Duration::from_secs(60);
 
-/// What the clients saw.
+/// The observations of the clients.
 #[derive(Default)]
 struct Observations {
-    /// The revision in the answer, by name.
+    /// The revision in the response, by name.
     acknowledged: BTreeMap<String, i64>,
-    /// Writes that were cut off or answered with an error. They may have been done.
+    /// Writes that were cut off or got an error. They may have been committed.
     unanswered: usize,
     longest_write: Duration,
     reads: usize,
     longest_read: Duration,
-    /// What a watch said: the revision, the type and the name.
+    /// The events of a watch: the revision, the type and the name.
     events: Vec<(i64, String, String)>,
 }
 
@@ -44,7 +43,7 @@ pub struct Traffic {
     others: JoinSet<()>,
 }
 
-/// What the traffic amounted to.
+/// The totals of the traffic.
 pub struct TrafficTotals {
     pub acknowledged: usize,
     pub unanswered: usize,
@@ -55,14 +54,14 @@ pub struct TrafficTotals {
 }
 
 impl Traffic {
-    /// Writes at all `endpoints` in turn, reads at those that stay, and watches at the first of
-    /// these.
+    /// Starts clients that write to all `endpoints` in turn, read from `staying`, and watch the
+    /// first of these.
     pub async fn start(endpoints: &[Endpoint], staying: &[Endpoint]) -> anyhow::Result<Traffic> {
         let (seen, stop) = (Arc::<Mutex<Observations>>::default(), CancellationToken::new());
         let (mut writers, mut others) = (JoinSet::new(), JoinSet::new());
         let Some(endpoint) = staying.first() else { bail!("there is a replica that stays") };
         let watcher = endpoint.connect().await?;
-        // Before the first write, because the watch has to tell of each.
+        // Before the first write, because the watch must report each.
         let start = version_of(&watcher.get(REBALANCERS).await?)?;
         others.spawn(watch(watcher, start, Arc::clone(&seen)));
         for writer in 0..WRITERS {
@@ -74,7 +73,7 @@ impl Traffic {
         Ok(Traffic { seen, stop, writers, others })
     }
 
-    /// Forgets the longest waits so far.
+    /// Resets the longest waits.
     pub fn measure_from_here(&self) {
         let mut seen = self.seen.lock().expect("no panic while it is held");
         (seen.longest_write, seen.longest_read) = (Duration::ZERO, Duration::ZERO);
@@ -84,8 +83,8 @@ impl Traffic {
         self.seen.lock().expect("no panic while it is held").acknowledged.len()
     }
 
-    /// Stops the clients, and holds what they saw to the promises: every acknowledged write is
-    /// there, each is finished by the workers, and the watch told each once and in order.
+    /// Stops the clients, and checks their observations: every acknowledged write exists, the
+    /// workers have finished each, and the watch reported each once and in order.
     pub async fn end(mut self, client: &Client) -> anyhow::Result<TrafficTotals> {
         self.stop.cancel();
         while self.writers.join_next().await.is_some() {}
@@ -135,13 +134,13 @@ fn version_of(object: &Value) -> anyhow::Result<i64> {
     }
 }
 
-/// A trigger for a workload that does not exist: the workers answer it, and move nothing.
+/// Returns a trigger for a workload that does not exist: the workers finish it, and move nothing.
 fn rebalancer(name: &str) -> Value {
     json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer", "metadata": {"name": name},
         "spec": {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "nobody"}]}})
 }
 
-/// Creates objects, each through the next replica that takes the client in.
+/// Creates objects, each through the next replica that accepts the connection.
 async fn write(endpoints: Vec<Endpoint>, writer: usize, seen: Arc<Mutex<Observations>>, stop: CancellationToken) {
     let mut clients: Vec<Option<Client>> = endpoints.iter().map(|_| None).collect();
     let mut number = 0;
@@ -167,7 +166,7 @@ async fn write(endpoints: Vec<Endpoint>, writer: usize, seen: Arc<Mutex<Observat
     }
 }
 
-/// Reads without naming a revision, so that each answer is up to date.
+/// Reads without a revision, so that each response is up to date.
 async fn read(client: Client, seen: Arc<Mutex<Observations>>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let begin = Instant::now();
@@ -183,7 +182,7 @@ async fn read(client: Client, seen: Arc<Mutex<Observations>>, stop: Cancellation
 
 async fn watch(client: Client, start: i64, seen: Arc<Mutex<Observations>>) {
     let path = format!("{REBALANCERS}?resourceVersion={start}");
-    // Where it ends early, what it did not tell is missed in the end.
+    // If the watch ends early, the missing events are detected at the end.
     let _ended = client
         .watch(&path, |event| {
             let object = &event["object"];

@@ -1,10 +1,10 @@
-//! The server inside a command: a log in memory, the registry, the reflector, and the router,
-//! called as a function.
+//! The embedded server: a log in memory, the registry, the reflector, and the router, called as a
+//! function.
 //!
 //! There is no port, so only this process can send requests, and they need no authentication: a
 //! port on the loopback address would need a credential, and other users of the machine could try
-//! it. Requests pass the same layers as everywhere. What would write is refused before them, with
-//! the way to a server that keeps it.
+//! it. Requests pass the usual layers. Writes are rejected before them, with a hint at a server
+//! that stores them.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ use ballast_store::MemoryStore;
 use ballast_watch::{self as watch, Cache, Limits, View};
 use ballast_worker::events::Recorder;
 
-/// Requests at a time. A command sends one, and the page's proxy bounds its own.
+/// Maximum number of concurrent requests. A command sends one, and the page's proxy limits its own.
 const REQUESTS_MAX: usize = 400;
-/// The user that dry runs of rebalances act as. No other user may create them, so the page offers
-/// no rebalance.
+/// The user of dry runs of rebalances. No other user may create them, so the page offers no
+/// rebalance.
 const PLANNER: &str = "dry-run";
-/// All requests come from this process. It may read everything, and ask what would happen.
+/// All requests come from this process. It may read everything, and request reviews.
 const POLICY: &str = "
 rules:
 - groups: ['system:unauthenticated']
@@ -63,7 +63,7 @@ rules:
   apiGroups: [ballast.dev]
   resources: [rebalances, clusterrebalances]
 ";
-/// What is created and stored nowhere: questions.
+/// Resources that are created but not stored: reviews.
 const QUESTIONS: [&str; 7] = [
     "placementreviews",
     "localplacementreviews",
@@ -75,7 +75,7 @@ const QUESTIONS: [&str; 7] = [
 ];
 
 pub struct InProcess {
-    /// Asks the server.
+    /// The client of the server.
     pub client: Client,
     cache: Cache,
     writing: watch::Task,
@@ -84,7 +84,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Starts an empty server that decides by this profile, and the reflector that fills it.
+    /// Starts an empty server with this profile, and the reflector that fills it.
     pub async fn start(
         home: &Connected,
         kinds: Arc<Kinds>,
@@ -128,12 +128,12 @@ impl InProcess {
         self.cache.view()
     }
 
-    /// How far the reflector is.
+    /// Returns the progress of the reflector.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Waits until a part of the server ends by itself, and says why.
+    /// Waits until a part of the server ends unexpectedly, and returns the reason.
     pub async fn ended(&mut self) -> anyhow::Error {
         let writing = async {
             match (&mut self.writing).await {
@@ -155,7 +155,7 @@ impl InProcess {
     }
 }
 
-/// A client whose requests are calls of the router.
+/// Returns a client with requests that call the router directly.
 fn client(router: axum::Router, home: &str) -> Client {
     let home: Arc<str> = home.into();
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -170,11 +170,11 @@ fn client(router: axum::Router, home: &str) -> Client {
     Client::new(service, "default")
 }
 
-/// Passes questions. A dry run acts as the user who may make one.
+/// Admits reviews. A dry run acts as the user with permission to create one.
 ///
 /// # Errors
 ///
-/// The request would write; the error names the resource.
+/// Returns an error that names the resource if the request would write.
 fn admitted(mut request: Request<Body>) -> Result<Request<Body>, String> {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return Ok(request);
@@ -191,8 +191,8 @@ fn admitted(mut request: Request<Body>) -> Result<Request<Body>, String> {
     Err(resource)
 }
 
-/// The plural of a resource's path: `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL[/NAME]`, or
-/// the same below `/api/VERSION`.
+/// Returns the plural of a resource's path:
+/// `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL[/NAME]`, or the same below `/api/VERSION`.
 fn collection(path: &str) -> &str {
     let is_core = path.starts_with("/api/");
     let mut segments = path.trim_start_matches('/').split('/').skip(if is_core { 2 } else { 3 });

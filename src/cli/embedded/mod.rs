@@ -1,12 +1,12 @@
-//! A server inside a command, for a Karmada that has nothing of Ballast installed.
+//! An embedded server inside a command, for a Karmada without Ballast.
 //!
-//! The commands that only read (`top`, `displaced`, `why`, `preview`) and the page start it in
-//! their own process. Its log is in memory, and the reflector (`attach`) fills it from Karmada. It
-//! has no scheduler and no controllers. It ends with the command.
+//! The read-only commands (`top`, `displaced`, `why`, `preview`) and the page start it in their own
+//! process. Its log is in memory, and the reflector (`attach`) fills it from Karmada. It has no
+//! scheduler and no controllers. It ends with the command.
 //!
 //! *Invariants.* Karmada is read and never written: get, list and watch. Only this process reaches
-//! the server: it has no port, so it needs no credential either (`in_process`). It answers after it
-//! has read every kind that it needs.
+//! the server: it has no port, so it needs no credential either (`in_process`). It responds after
+//! it has read every kind that it needs.
 
 #[cfg(feature = "attach")]
 mod in_process;
@@ -26,12 +26,12 @@ use ballast_node::UsageError;
 use ballast_node::config::SchedulingProfile;
 use ballast_node::kubeconfig::Connected;
 
-/// Where the documents say how to begin.
+/// The documentation about attaching.
 const MANUAL: &str = "docs/karmada.md";
-/// The largest discovery document that is read to its end. Then its connection can be used again.
+/// Maximum number of bytes read of a discovery document, so that its connection can be reused.
 const DISCOVERY_BYTES_MAX: usize = 1 << 20;
 
-/// What a server has to offer, as its discovery says.
+/// The kind of a server, according to its discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerKind {
     /// `ballast.dev` is served: the server is Ballast, or a kube-apiserver in front of it.
@@ -40,12 +40,12 @@ pub enum ServerKind {
     Karmada,
 }
 
-/// Asks the server what it serves. Where it does not say no, it is taken for Ballast, and its next
-/// answer tells what is wrong.
+/// Queries the APIs of the server. Unless it lacks Ballast's API, it is assumed to be Ballast, and
+/// its next response reports any problem.
 ///
 /// # Errors
 ///
-/// The server cannot be reached, or it serves neither.
+/// Returns an error if the server cannot be reached, or if it serves neither API.
 pub async fn kind_of_server(server: &Connected) -> anyhow::Result<ServerKind> {
     if !lacks(server, "/apis/ballast.dev/v1alpha1").await? {
         return Ok(ServerKind::Ballast);
@@ -64,16 +64,16 @@ pub async fn kind_of_server(server: &Connected) -> anyhow::Result<ServerKind> {
 async fn lacks(server: &Connected, path: &str) -> anyhow::Result<bool> {
     let request = Request::get(path).header("accept", "application/json").body(Body::empty())?;
     let (head, body) = server.send(request).await?.into_parts();
-    // What it says is of no interest, and a connection that breaks shows in the next request.
+    // The content is irrelevant, and a broken connection is detected by the next request.
     let _read = tokio::time::timeout(server.within, Limited::new(body, DISCOVERY_BYTES_MAX).collect()).await;
     Ok(head.status == StatusCode::NOT_FOUND)
 }
 
-/// How to decide about a Karmada without Ballast.
+/// The scheduling profile for a Karmada without Ballast.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct ProfileArgs {
-    /// Beside a Karmada without Ballast: decide as its own scheduler does (`karmada`, the default)
-    /// or as Ballast would (`default`)
+    /// For a Karmada without Ballast: decide like its own scheduler (`karmada`, the default) or
+    /// like Ballast (`default`)
     #[arg(long, value_enum, value_name = "PROFILE", help_heading = "Server", hide_short_help = true)]
     scheduling_profile: Option<SchedulingProfile>,
 }
@@ -81,13 +81,15 @@ pub struct ProfileArgs {
 impl ProfileArgs {
     #[cfg(feature = "attach")]
     fn profile(self) -> SchedulingProfile {
-        // What moves there is moved by Karmada's scheduler, so its decisions are the true ones.
+        // Karmada's scheduler executes the moves there, so its decisions are accurate.
         self.scheduling_profile.unwrap_or(SchedulingProfile::Karmada)
     }
 
+    /// Checks that no profile is given for a server that is a Ballast.
+    ///
     /// # Errors
     ///
-    /// A profile is named, and this server is a Ballast, which decides by its own.
+    /// Returns an error if a profile is given, because a Ballast decides by its own.
     pub fn refuse_at(self, url: &str) -> Result<(), UsageError> {
         match self.scheduling_profile {
             None => Ok(()),
@@ -99,7 +101,7 @@ impl ProfileArgs {
     }
 }
 
-/// The refusal of a command that needs rebalances which are carried out.
+/// Returns the error of a command that requires executed rebalances.
 pub fn needs_rebalances(url: &str, command: &str) -> UsageError {
     UsageError(format!(
         "{command} needs a Ballast that carries out rebalances, and {url} is a Karmada without Ballast: it does so where \
@@ -108,7 +110,7 @@ pub fn needs_rebalances(url: &str, command: &str) -> UsageError {
     ))
 }
 
-/// The refusal of a flag about the past.
+/// Returns the error of a flag about the past.
 pub fn needs_past(url: &str, flag: &str) -> UsageError {
     UsageError(format!(
         "{flag} needs a log of the past, and {url} is a Karmada without Ballast, which keeps none: `ballast serve \

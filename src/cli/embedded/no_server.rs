@@ -1,4 +1,4 @@
-//! What a binary without the feature `attach` has in place of the server: a refusal.
+//! Stub of the embedded server for a binary without the feature `attach`: it returns an error.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! Tells on standard error what a command does before it can answer.
+//! Reports on standard error the work of a command before its output.
 
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use ballast_attach::ReflectorScope;
 use ballast_rebalance::record::CLUSTERS;
 use ballast_watch::View;
 
-/// One sentence, and on a terminal a line below it that tells how far the reading has come.
+/// One sentence, and on a terminal a line below it with the progress of reading.
 pub struct ProgressLine {
     started: Instant,
     is_terminal: bool,
@@ -45,7 +45,7 @@ impl ProgressLine {
     }
 }
 
-/// Says how much was read where that is not everything.
+/// Prints how much is read, if that is not everything.
 pub fn tell_bounds(scope: &ReflectorScope) {
     let namespace = scope.namespace.as_deref().unwrap_or_default();
     let without: Vec<&str> = scope.without.iter().map(|kind| kind.as_str()).collect();
@@ -60,7 +60,7 @@ pub fn tell_bounds(scope: &ReflectorScope) {
 }
 
 impl Drop for ProgressLine {
-    /// A line that was begun is ended, whatever comes next.
+    /// Ends a started line, whatever is printed next.
     fn drop(&mut self) {
         if !self.shown.is_empty() {
             tell("\n");
@@ -69,11 +69,11 @@ impl Drop for ProgressLine {
 }
 
 fn tell(text: &str) {
-    // Standard error may be closed; then the progress is lost.
+    // Standard error may be closed; the progress is then lost.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Clusters and bindings that were read so far.
+/// Returns the number of clusters and bindings read so far.
 pub fn objects(view: &View) -> usize {
     bindings(view) + view.count(CLUSTERS, None)
 }
@@ -82,7 +82,7 @@ fn bindings(view: &View) -> usize {
     BINDINGS.into_iter().map(|kind| view.count(kind, None)).sum()
 }
 
-/// `1,200 bindings and 3 clusters`
+/// Returns a text such as `1,200 bindings and 3 clusters`.
 fn counted(view: &View) -> String {
     format!("{} and {}", count(bindings(view), "binding"), count(view.count(CLUSTERS, None), "cluster"))
 }

@@ -1,8 +1,8 @@
-//! Asks Karmada for one object of each kind that is read, before everything is read. So a missing
-//! right is told at once and by name, and all of them together.
+//! Checks permissions by reading one object of each required kind, before everything is read.
+//! Missing permissions are reported at once, by name, and all of them together.
 //!
-//! A question about one namespace needs only the clusters and what is in that namespace. Of the
-//! rest, the kinds that may not be read are left out.
+//! Requests about one namespace need only the clusters and the objects in that namespace. Other
+//! kinds without permission are left out.
 
 use futures_util::future::join_all;
 use http::{Request, StatusCode};
@@ -16,30 +16,31 @@ use ballast_node::UsageError;
 use ballast_node::kubeconfig::Connected;
 use ballast_resource::{Kinds, ResourceKind};
 
-/// The manifest with the role that has these rights and no others.
+/// The manifest with a role that has exactly the required permissions.
 pub const ROLE: &str = "deploy/beside-karmada/reader.yaml";
-/// One object has at most a few megabytes.
+/// Maximum size of a response in bytes. One object has at most a few megabytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// What Karmada says about one kind.
+/// The permission to read one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Says {
     Yes,
     /// These verbs are missing.
     No(Vec<&'static str>),
-    /// It has no such kind.
+    /// Karmada does not serve the kind.
     Unknown,
-    /// The credentials are nobody's.
+    /// The credentials were not accepted.
     Stranger,
-    /// It failed otherwise.
+    /// The request failed for another reason.
     Failed(String),
 }
 
-/// Returns how much may be read: everything, or less where only `namespace` is asked about.
+/// Returns the readable scope: everything, or less if only `namespace` is requested.
 ///
 /// # Errors
 ///
-/// A right is missing, the credentials are not accepted, or a kind is not served.
+/// Returns an error if a permission is missing, the credentials are not accepted, or a kind is not
+/// served.
 pub async fn check(home: &Connected, kinds: &Kinds, namespace: Option<&str>) -> anyhow::Result<ReflectorScope> {
     let said = ask_all(home, kinds, None).await?;
     let is_refused = said.iter().any(|(_, says)| matches!(says, Says::No(_)));
@@ -53,14 +54,14 @@ pub async fn check(home: &Connected, kinds: &Kinds, namespace: Option<&str>) -> 
     Ok(ReflectorScope { namespace: Some(namespace.to_owned()), without })
 }
 
-/// What Karmada says about each kind, in this namespace or in all.
+/// Queries the permission for each kind, in this namespace or in all.
 async fn ask_all(home: &Connected, kinds: &Kinds, namespace: Option<&str>) -> anyhow::Result<Vec<(Kind, Says)>> {
     let read = kinds.rows().iter().filter(|row| row.is_stored_version() && ATTACHED_KINDS.contains(&row.resource));
     let asked = read.map(async |row| anyhow::Ok((Kind::of(row), ask(home, &Kind::of(row), namespace).await?)));
     join_all(asked).await.into_iter().collect()
 }
 
-/// What the messages say of a kind.
+/// A kind, as named in messages.
 #[derive(Clone, Debug)]
 struct Kind {
     resource: GroupResource,
@@ -76,7 +77,8 @@ impl Kind {
         Kind { resource: *resource, group, version, plural, is_namespaced: row.is_namespaced() }
     }
 
-    /// Whether questions about one namespace can be answered without it. Decisions need clusters.
+    /// Returns whether requests about one namespace work without this kind. Decisions need
+    /// clusters.
     fn may_lack(&self, says: &Says) -> bool {
         !self.is_namespaced && self.group != "cluster.karmada.io" && matches!(says, Says::No(_))
     }
@@ -102,7 +104,7 @@ async fn ask(home: &Connected, kind: &Kind, namespace: Option<&str>) -> anyhow::
         code => return Ok(Says::Failed(format!("{code} to list {plural}.{group}"))),
     }
     let list: Value = serde_json::from_slice(&text).unwrap_or_default();
-    // A watch from now on brings no objects, and only the head of its answer is read.
+    // A watch from this revision returns no objects, and only the head of its response is read.
     let revision = list["metadata"]["resourceVersion"].as_str().filter(|_| code.is_success()).unwrap_or("0");
     let watch = home.send(request(&format!("{path}?watch=true&timeoutSeconds=1&resourceVersion={revision}"))?).await?;
     let refused = |code| code == StatusCode::FORBIDDEN;
@@ -123,7 +125,7 @@ fn request(path: &str) -> anyhow::Result<Request<Body>> {
     Ok(Request::get(path).header("accept", "application/json").header("user-agent", agent).body(Body::empty())?)
 }
 
-/// `namespace`: the only one that was asked about.
+/// Checks the permissions. `namespace` is the only requested one, if any.
 fn judged(url: &str, said: &[(Kind, Says)], namespace: Option<&str>) -> anyhow::Result<()> {
     if said.iter().any(|(_, said)| *said == Says::Stranger) {
         anyhow::bail!("{url} does not accept the credentials of the kubeconfig (401 Unauthorized)");
@@ -148,7 +150,7 @@ fn judged(url: &str, said: &[(Kind, Says)], namespace: Option<&str>) -> anyhow::
     Ok(())
 }
 
-/// `list and watch resourcebindings.work.karmada.io in all namespaces`
+/// Returns a text such as `list and watch resourcebindings.work.karmada.io in all namespaces`.
 fn lacking(Kind { group, plural, is_namespaced, .. }: &Kind, said: &Says, namespace: Option<&str>) -> Option<String> {
     let Says::No(verbs) = said else { return None };
     let place = match namespace.filter(|_| *is_namespaced) {

@@ -1,4 +1,4 @@
-//! The server, from its start to its end.
+//! The embedded server, from its start to its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,23 @@ use ballast_attach::ReflectorScope;
 use ballast_node::attached;
 use ballast_node::kubeconfig::Connected;
 
-/// How often the progress is looked at.
+/// Interval at which the progress is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A server inside this process that looks at a Karmada. It ends when this is dropped.
+/// A server inside this process that reads a Karmada. It ends when this is dropped.
 pub struct Embedded {
     home: Connected,
     inside: InProcess,
 }
 
 impl Embedded {
-    /// Starts the server and returns once it has read Karmada. What is being done is told on
-    /// standard error. `namespace` is the only one that is asked about, if there is one: it is
-    /// enough to have the rights there.
+    /// Starts the server and returns once it has read Karmada. Progress is reported on standard
+    /// error. If `namespace` is given, only permissions in that namespace are required.
     ///
     /// # Errors
     ///
-    /// A right is missing, Karmada does not serve a kind, or nothing was heard from it for as long
-    /// as an answer may take.
+    /// Returns an error if a permission is missing, if Karmada does not serve a kind, or if it
+    /// sends nothing for as long as a request may take.
     pub async fn start(home: Connected, rules: ProfileArgs, namespace: Option<&str>) -> anyhow::Result<Embedded> {
         let mut line = ProgressLine::begin(&home.url);
         let kinds = Arc::new(attached::kinds(&api::standalone_kinds()));
@@ -73,7 +72,7 @@ impl Embedded {
         }
     }
 
-    /// How the server is asked. Messages call it by what it is.
+    /// Returns the connection to the server. Messages name it by a description instead of a URL.
     pub fn connected(&self) -> Connected {
         let client = self.inside.client.clone();
         let url = "the server inside this command".to_owned();
@@ -81,7 +80,7 @@ impl Embedded {
         Connected { client, url, context, namespace, within }
     }
 
-    /// Waits until the server ends by itself, and says why. It should not.
+    /// Waits until the server ends unexpectedly, and returns the reason.
     #[cfg(feature = "page")]
     pub async fn ended(&mut self) -> anyhow::Error {
         self.inside.ended().await

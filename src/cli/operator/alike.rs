@@ -1,15 +1,15 @@
-//! Clusters that are out for the same reason. Of 33 like them, one line with their number says more
-//! than 33 lines.
+//! Groups clusters that are excluded for the same reason: one line with a count instead of a line
+//! for each cluster.
 
 use super::why::ClusterVerdict;
 use crate::cli::natural;
 
-/// From so many clusters on, those that are out for the same reason share a line.
+/// Minimum number of clusters with the same reason that share a line.
 const ALIKE_MIN: usize = 4;
-/// Names of a line. The rest is a number.
+/// Maximum number of names in a line. The rest is a number.
 const NAMES_MAX: usize = 3;
 
-/// Some names, and how many more there are.
+/// Returns the first names, and the number of further ones.
 pub fn some_of(names: &[&str]) -> String {
     match names.split_at_checked(NAMES_MAX) {
         Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
@@ -17,7 +17,7 @@ pub fn some_of(names: &[&str]) -> String {
     }
 }
 
-/// The clusters that have a line of their own, and the others by the reason that they share, in the
+/// Returns the clusters that need their own line, and the others by their shared reason, in the
 /// order of their names.
 pub fn folded(clusters: &[ClusterVerdict]) -> (Vec<&ClusterVerdict>, Vec<(&str, Vec<&str>)>) {
     let mut clusters: Vec<_> = clusters.iter().collect();
@@ -38,14 +38,15 @@ pub fn folded(clusters: &[ClusterVerdict]) -> (Vec<&ClusterVerdict>, Vec<(&str, 
 }
 
 impl ClusterVerdict {
-    /// Why the workload is not there: with the values that stand against it, where there are some.
+    /// Returns why the workload is not placed on the cluster, with the conflicting values if there
+    /// are any.
     pub fn why_not(&self) -> Option<&str> {
         let out = self.out.as_deref()?;
         let objecting = self.filters.iter().find(|it| it.objection.as_deref() == Some(out) && !it.overruled);
         Some(objecting.and_then(|it| it.detail.as_deref()).unwrap_or(out))
     }
 
-    /// The reason, of a cluster about which there is nothing else to tell.
+    /// Returns the reason, if there is nothing else to report about the cluster.
     fn shared_reason(&self) -> Option<&str> {
         let is_empty = self.replicas_before == 0 && self.replicas_after == 0 && self.room.is_none();
         let has_numbers = self.free.is_some() || self.weight.is_some() || !self.scores.is_empty();

@@ -1,5 +1,4 @@
-//! Clusters as people name them: by name, or by what several have in common, such as
-//! `region=eu-west`.
+//! Clusters on the command line: by name, or by a common property such as `region=eu-west`.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +11,8 @@ use ballast_rebalance::suggestion::closest_name_with_same_digits;
 
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
-/// The names of clusters. `KEY=VALUE` stands for all clusters of a region, a zone or a provider, or
-/// with such a label; a value that no cluster has is wrong usage.
+/// Returns the names of clusters. `KEY=VALUE` selects all clusters of a region, zone or provider,
+/// or with such a label; a value that no cluster has is a usage error.
 pub async fn named(server: &Server, given: &[String]) -> anyhow::Result<Vec<String>> {
     if given.iter().all(|name| !name.contains('=')) {
         return Ok(given.to_vec());
@@ -46,7 +45,8 @@ fn with(clusters: &[Value], key: &str, value: &str) -> Result<Vec<String>, Usage
     Ok(names)
 }
 
-/// What a cluster has under a key. `region`, `zone` and `provider` are fields, and else labels.
+/// Returns the values of a key. `region`, `zone` and `provider` are fields, all other keys are
+/// labels.
 fn values<'a>(cluster: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
     let spec = &cluster["spec"];
     let fields: Vec<&str> = match key {

@@ -1,5 +1,6 @@
-//! `ballast displaced`: the workloads that have lost clusters and have not been back, or that break
-//! a rule of their placement; with `--drifted`, those that a Fresh decision would divide otherwise.
+//! `ballast displaced`: lists the workloads that have lost clusters and have not returned, or that
+//! violate a rule of their placement; with `--drifted`, the workloads that a Fresh decision would
+//! divide differently.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +28,12 @@ use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
 use ballast_scheduler::cause::counted;
 
-/// Workloads that are listed at most; the number of all is told.
+/// Maximum number of listed workloads; the total number is always reported.
 const LISTED_MAX: i64 = 10_000;
 
 #[derive(clap::Args, Debug)]
 pub struct DisplacedArgs {
-    /// Format of the answer
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: WideFormat,
 
@@ -40,7 +41,7 @@ pub struct DisplacedArgs {
     #[arg(long)]
     exit_code: bool,
 
-    /// List what has drifted instead: it is well, and would be divided otherwise today
+    /// List drifted workloads instead: healthy, but a decision today would divide them differently
     #[arg(long)]
     drifted: bool,
 
@@ -61,14 +62,14 @@ struct Displaced {
     kind: String,
     name: String,
     from: Vec<Share>,
-    /// Empty: it cannot move now.
+    /// Empty if it cannot move now.
     to: Vec<Share>,
     replicas: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Time>,
     #[serde(rename = "cause", skip_serializing_if = "Option::is_none", serialize_with = "plain_optional_cause")]
     because: Option<String>,
-    /// Why it cannot move now, or not in full.
+    /// Why it cannot move now, or only in part.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<MoveReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +91,7 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     let mut spec = ReviewSpec { limit: LISTED_MAX, ..all.clone() };
     match args.drifted {
         true => spec.select.iter_mut().for_each(|entry| (entry.all, entry.drifted) = (None, Some(true))),
-        // They would go home as they were before.
+        // They would return to their placement before the failure.
         false => {
             spec.mode = ReviewMode::AsBefore;
             spec.select.iter_mut().for_each(|entry| (entry.all, entry.displaced) = (None, Some(true)));
@@ -108,14 +109,14 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
         && output == Format::Table
         && matches!(is_empty_scope(&server).await, Ok(true))
     {
-        // A name with a slip in it must not look like good news.
+        // A typing error in the name must not look like good news.
         return print(&format!(
             "Nothing is {word} in namespace {namespace}: it has no bindings at all. See all namespaces: -A\n"
         ));
     }
     match output {
         Format::Table => {
-            // The first answer counts only what is displaced.
+            // The first response counts only displaced workloads.
             let (all, _) = ask(&server, server.namespace.as_deref(), &all).await?;
             print(&table(&server, &answer, &rows, (word, all.summary.selected)))?;
         }
@@ -127,7 +128,7 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     }
 }
 
-/// A workload that moves, or that stays although it is displaced.
+/// Returns the row of a workload that moves, or that stays although it is displaced.
 fn line(moved: &ReviewedMove) -> Displaced {
     let stays = moved.from == moved.to;
     Displaced {
@@ -140,7 +141,8 @@ fn line(moved: &ReviewedMove) -> Displaced {
     }
 }
 
-/// A workload that cannot move. Its present clusters are looked up among the bindings.
+/// Returns the row of a workload that cannot move. Its current clusters are looked up in the
+/// bindings.
 fn refused_line(refused: &Unplaceable) -> Displaced {
     Displaced {
         reason: refused.reason,
@@ -166,8 +168,8 @@ fn row(binding: &BindingRef, workload: &WorkloadRef) -> Displaced {
     }
 }
 
-/// Adds the contents of the bindings: the clusters of a workload that cannot move, and the time and
-/// the cause of the last change.
+/// Adds data from the bindings: the clusters of a workload that cannot move, and the time and the
+/// cause of the last change.
 async fn add_bindings(server: &Server, rows: &mut [Displaced]) -> anyhow::Result<()> {
     if rows.is_empty() {
         return Ok(());
@@ -188,7 +190,7 @@ async fn add_bindings(server: &Server, rows: &mut [Displaced]) -> anyhow::Result
     Ok(())
 }
 
-/// The list, and below it how many of the `all` workloads are displaced, or drifted.
+/// Returns the table, and below it how many of the `all` workloads are displaced, or drifted.
 fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], (word, all): (&str, i64)) -> String {
     let screen = server.screen;
     if answer.summary.selected == 0 {

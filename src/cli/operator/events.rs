@@ -1,5 +1,5 @@
-//! Events about moved placements of the Fleet family, as long as the server keeps them. A binding
-//! records its last change itself.
+//! Events about moved placements of the KubeFleet family, as long as the server keeps them. A
+//! binding records its last change itself.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use ballast_scheduler::cause::REPLICAS_MOVED;
 /// The reason of the events about a move of a rebalance.
 const REBALANCED: &str = "Rebalanced";
 
-/// How the kinds end that move: bindings, and placements of the Fleet family.
+/// Suffixes of the kinds that move: bindings, and placements of the KubeFleet family.
 const PLACED: [&str; 2] = ["ResourceBinding", "ResourcePlacement"];
 
-/// One event about moved replicas. The server counts those with the same words.
+/// One event about moved replicas. The server aggregates events with the same message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveEvent {
     pub message: String,
@@ -24,7 +24,7 @@ pub struct MoveEvent {
     pub last: Option<Time>,
 }
 
-/// What stands in a column CAUSE: `because of a lost cluster` is `a lost cluster` there.
+/// Returns the text for a column CAUSE: `because of a lost cluster` becomes `a lost cluster`.
 pub fn bare_cause(cause: &str) -> &str {
     let cause = cause.strip_prefix("because ").unwrap_or(cause);
     cause.strip_prefix("of ").unwrap_or(cause)
@@ -36,7 +36,7 @@ pub fn plain_cause<S: Serializer>(cause: &str, serializer: S) -> Result<S::Ok, S
     serializer.serialize_str(cause.strip_prefix("it was ").unwrap_or(cause))
 }
 
-/// The same for a cause that may be unknown.
+/// Serializes a cause that may be unknown.
 pub fn plain_optional_cause<S: Serializer>(cause: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     match cause {
         Some(cause) => plain_cause(cause, serializer),
@@ -44,8 +44,8 @@ pub fn plain_optional_cause<S: Serializer>(cause: &Option<String>, serializer: S
     }
 }
 
-/// The events about moved replicas, by the UID of the binding or the placement. Without the right
-/// to read events, and where none are kept, nothing is known.
+/// Returns the events about moved replicas, by the UID of the binding or placement. Empty without
+/// permission to read events, or if the server stores none.
 pub async fn moves(server: &Server, namespace: Option<&str>) -> anyhow::Result<BTreeMap<String, Vec<MoveEvent>>> {
     let path = match namespace {
         Some(namespace) => format!("/api/v1/namespaces/{}/events", escaped(namespace)),

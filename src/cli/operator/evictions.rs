@@ -1,4 +1,4 @@
-//! `ballast evictions`: what is being evicted, how fast and until when; and another rate, without a
+//! `ballast evictions`: shows evictions with their rate and end, and changes the rate without a
 //! restart of the server (NG2).
 
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ const LIMITS: &str = "/apis/ballast.dev/v1alpha1/evictionlimits";
 
 #[derive(clap::Args, Debug)]
 pub struct EvictionsArgs {
-    /// Evict so many workloads a second at most, such as 5 or 500m, however many clusters are not
-    /// ready
+    /// Evict at most this many workloads per second, such as 5 or 500m, regardless of how many
+    /// clusters are not ready
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, conflicts_with_all = ["hold", "reset"])]
     rate: Option<String>,
 
@@ -29,7 +29,7 @@ pub struct EvictionsArgs {
     #[arg(long, conflicts_with = "reset")]
     hold: bool,
 
-    /// Let the flags of the server set the rate again
+    /// Use the rate from the server's flags again
     #[arg(long)]
     reset: bool,
 
@@ -37,11 +37,11 @@ pub struct EvictionsArgs {
     #[arg(long = "for", value_name = "DURATION")]
     duration: Option<GoDuration>,
 
-    /// Why, for people
+    /// Reason, shown to other users
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 
-    /// Format of the answer
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: WideFormat,
 
@@ -80,7 +80,7 @@ pub async fn run(args: EvictionsArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Changes the one EvictionLimit, or creates it.
+/// Updates the single EvictionLimit, or creates it.
 async fn set(server: &Server, rate: &str, args: &EvictionsArgs) -> anyhow::Result<()> {
     let ends = args.duration.map(|duration| {
         let seconds = i64::try_from(duration.0.as_secs()).unwrap_or(i64::MAX);

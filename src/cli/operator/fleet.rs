@@ -1,4 +1,4 @@
-//! How much of the fleet is down, and what is being evicted, as the server counts it.
+//! Counts of unavailable clusters and replicas, and of evictions, from the server.
 
 use serde_json::{Value, json};
 
@@ -8,8 +8,8 @@ use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
 use ballast_scheduler::cause::counted;
 
-/// Asks for the counts of the namespace, or of everything if there is none. `None`: the server is
-/// of an earlier version, and has no such counts.
+/// Requests the counts of the namespace, or of all if there is none. `None`: the server is of an
+/// earlier version, and does not have such counts.
 pub async fn ask(server: &Server, namespace: Option<&str>) -> anyhow::Result<Option<FleetReviewStatus>> {
     let api = "/apis/ballast.dev/v1alpha1";
     let (path, kind) = match namespace {
@@ -22,7 +22,7 @@ pub async fn ask(server: &Server, namespace: Option<&str>) -> anyhow::Result<Opt
         Ok(answer) => {
             let mut review: FleetReviewStatus = serde_json::from_value(answer["status"].clone())?;
             if server.is_embedded() {
-                // The rate would be that of the server inside this command, which evicts nothing.
+                // The rate would be that of the embedded server, which evicts nothing.
                 let evictions = &mut review.evictions;
                 (evictions.per_second, evictions.rate_from, evictions.ends) = (None, Some(RateFrom::Flags), None);
             }
@@ -33,7 +33,7 @@ pub async fn ask(server: &Server, namespace: Option<&str>) -> anyhow::Result<Opt
     }
 }
 
-/// `7 of 12 wanted replicas are ready, 5 are missing`
+/// Returns a text such as `7 of 12 wanted replicas are ready, 5 are missing`.
 pub fn told_replicas(review: &FleetReviewStatus) -> String {
     let counts = review.replicas;
     let unplaced = match review.unplaced {
@@ -51,7 +51,7 @@ pub fn told_replicas(review: &FleetReviewStatus) -> String {
     format!("{told}{unschedulable}")
 }
 
-/// Sentences about the evictions that wait. `None`: none does.
+/// Returns sentences about pending evictions. `None` if there are none.
 pub fn told_evictions(evictions: &EvictionCounts, now: Time) -> Option<String> {
     let EvictionCounts { waiting, foreseen, leaving, .. } = *evictions;
     if (waiting, foreseen, leaving) == (0, 0, 0) {
@@ -86,7 +86,7 @@ fn wait(waiting: i64) -> String {
     format!("{} {}", counted(waiting, "workload"), if waiting == 1 { "waits" } else { "wait" })
 }
 
-/// The rate, and what sets it.
+/// Returns the rate, and the flag or object that sets it.
 pub fn told_rate(evictions: &EvictionCounts) -> String {
     let per_second = evictions.per_second.as_ref().map(|rate| rate.text().into_owned()).unwrap_or_default();
     let until = evictions.rate_until.map_or_else(String::new, |until| format!(" until {until}"));

@@ -1,6 +1,6 @@
-//! Follows a rebalance until it is over, or until it waits for a person.
+//! Follows a rebalance until it is finished, or until it waits for a user.
 //!
-//! On a terminal one line is written over and over; elsewhere each change is a line of its own.
+//! On a terminal one line is rewritten in place; elsewhere each change is printed as a new line.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,14 +20,14 @@ use ballast_node::UsageError;
 use ballast_rebalance::UNKNOWN_NAMES;
 use ballast_scheduler::cause::counted;
 
-/// Letters of the bar.
+/// Width of the bar in characters.
 const BAR: usize = 24;
-/// Workloads that a drain leaves, and that are listed.
+/// Maximum number of listed workloads that a drain leaves.
 const STAYING_SHOWN_MAX: usize = 50;
-/// Watches that the server may end before the command gives up. Each lives for minutes.
+/// Maximum number of watches before the command gives up. Each lasts for minutes.
 const WATCHES_MAX: usize = 10_000;
 
-/// Where a rebalance is.
+/// A reference to a rebalance.
 #[derive(Clone, Debug)]
 pub struct RebalanceRef {
     /// The path of the collection.
@@ -42,12 +42,12 @@ impl RebalanceRef {
         format!("{}/{}", self.collection, escaped(&self.name))
     }
 
-    /// `clusterrebalance/home`
+    /// Returns the displayed name, such as `clusterrebalance/home`.
     pub fn shown(&self) -> String {
         format!("{}/{}", self.kind, self.name)
     }
 
-    /// What an advised command is to be called with: the name, and the flag of its namespace if one
+    /// Returns the arguments of a suggested command: the name, and the flag of its namespace if one
     /// was given.
     pub fn argument(&self, server: &Server) -> String {
         let scope = if self.kind == "rebalance" { &*server.scope } else { "" };
@@ -55,7 +55,7 @@ impl RebalanceRef {
     }
 }
 
-/// How following ended.
+/// The reason why following ended.
 enum End {
     Over(Box<RebalanceStatus>),
     AwaitsApproval,
@@ -63,13 +63,17 @@ enum End {
     Gone,
 }
 
-/// Returns when the rebalance is over or waits. An error says that it did not come out well.
+/// Returns when the rebalance is finished or waits.
+///
+/// # Errors
+///
+/// Returns an error if the rebalance was not successful.
 pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()> {
     let mut line = ProgressLine { screen: server.screen, last: String::new() };
     for _ in 0..WATCHES_MAX {
         let field = escaped(&format!("metadata.name={}", place.name));
         let path = format!("{}?fieldSelector={field}&timeoutSeconds=600", place.collection);
-        // A watch without a revision begins with the present state.
+        // A watch without a revision starts with the current state.
         let seen = |event: &Value| {
             if event["type"] == "DELETED" {
                 return Ok(ControlFlow::Break(End::Gone));
@@ -80,7 +84,7 @@ pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()>
             Ok(match status.phase {
                 _ if status.is_finished() => ControlFlow::Break(End::Over(Box::new(status))),
                 Some(Phase::Planned) if spec.awaits_approval() => ControlFlow::Break(End::AwaitsApproval),
-                // What has begun before it was paused is followed to its end.
+                // Moves that started before the pause are followed to their end.
                 Some(Phase::Paused) if is_held(&spec, &status) => ControlFlow::Break(End::Paused),
                 _ => ControlFlow::Continue(()),
             })
@@ -106,25 +110,25 @@ pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()>
     anyhow::bail!("the server ended {WATCHES_MAX} watches before {} was over", place.shown())
 }
 
-/// Whether nothing goes on until a user resumes it.
+/// Returns whether the rebalance makes no progress until a user resumes it.
 fn is_held(spec: &RebalanceSpec, status: &RebalanceStatus) -> bool {
     let is_moving = status.summary.is_some_and(|summary| summary.moving > 0);
     !is_moving && (spec.paused || failed_gate(status).is_some())
 }
 
-/// What is said of the gate that has failed. `None`: none has.
+/// Returns the message about the failed gate. `None` if none has failed.
 fn failed_gate(status: &RebalanceStatus) -> Option<&str> {
     let gate = status.conditions.iter().find(|it| it.type_ == "Gate" && it.reason == "Failed")?;
     Some(&gate.message)
 }
 
-/// Why nothing was planned: `PlanChanged: ...`. `None`: there is a plan.
+/// Returns why nothing was planned, such as `PlanChanged: ...`. `None` if there is a plan.
 pub fn not_planned(status: &RebalanceStatus) -> Option<String> {
     let refused = status.conditions.iter().find(|it| it.type_ == "Planned" && it.status == "False")?;
     Some(format!("{}: {}", refused.reason, refused.message))
 }
 
-/// Returns the names in the selection that nothing has, if they are why nothing is selected.
+/// Returns the unknown names in the selection, if nothing is selected because of them.
 pub fn unknown_names(status: &RebalanceStatus) -> Option<String> {
     let selected = status.conditions.iter().find(|it| it.type_ == "Selected" && it.reason == UNKNOWN_NAMES)?;
     Some(selected.message.clone())
@@ -138,7 +142,7 @@ struct FailedMove {
     is_copy: bool,
 }
 
-/// The failed Moves of a rebalance, by workload. Empty if Moves cannot be read.
+/// Returns the failed Moves of a rebalance, by workload. Empty if Moves cannot be read.
 async fn failed_moves(server: &Server, place: &RebalanceRef) -> Vec<FailedMove> {
     let moves = place.collection.replace("clusterrebalances", "moves").replace("rebalances", "moves");
     // A ClusterRebalance has Moves in all namespaces.
@@ -163,7 +167,7 @@ async fn failed_moves(server: &Server, place: &RebalanceRef) -> Vec<FailedMove> 
     failed
 }
 
-/// The failed moves by reason, with counts and an example (T5).
+/// Returns the failed moves by reason, with counts and an example (T5).
 fn by_reason(failed: &[FailedMove]) -> String {
     let mut counts: BTreeMap<&str, (usize, &FailedMove)> = BTreeMap::new();
     for it in failed {
@@ -176,7 +180,7 @@ fn by_reason(failed: &[FailedMove]) -> String {
     counts.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The workloads that a drain leaves, each with the reason.
+/// Returns the workloads that a drain leaves, each with the reason.
 fn what_stays(failed: &[FailedMove]) -> String {
     let line = |it: &FailedMove| format!("  {} stays ({}): {}\n", it.workload, it.reason, it.message);
     let mut text: String = failed.iter().take(STAYING_SHOWN_MAX).map(line).collect();
@@ -207,7 +211,7 @@ async fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result
             }
             if status.phase == Some(Phase::Aborted) {
                 if status.drain.as_ref().is_some_and(|drain| drain.closed) {
-                    // It contains the cause, and the clusters that stay closed.
+                    // The message contains the cause, and the clusters that remain closed.
                     let why = status.conditions.iter().find(|it| it.type_ == "Completed");
                     let why = why.map_or("", |it| it.message.as_str());
                     anyhow::bail!("{text} was {why}; take it back: ballast undo {name}");
@@ -234,7 +238,7 @@ async fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result
     }
 }
 
-/// The line that tells how far it is.
+/// The progress line.
 struct ProgressLine {
     screen: Screen,
     last: String,
@@ -264,7 +268,7 @@ impl ProgressLine {
     }
 }
 
-/// `Running   [######------]  78 of 134 settled, 10 moving, 2 failed`
+/// Returns a line such as `Running   [######------]  78 of 134 settled, 10 moving, 2 failed`.
 fn progress(status: &RebalanceStatus, screen: Screen) -> String {
     let phase = status.phase.map_or("Planning", Phase::as_str);
     let Some(sums) = status.summary else { return phase.to_owned() };

@@ -1,6 +1,6 @@
 //! `ballast history`: each change of a workload's clusters, with its cause.
 //!
-//! The changes come from the log, by a watch that begins as far back as the log remembers. Each
+//! The changes come from the log, by a watch that starts at the oldest available revision. Each
 //! version contains the cause and the time of its own change. Nothing is inferred from events.
 
 use std::ops::ControlFlow;
@@ -32,16 +32,16 @@ pub struct HistoryArgs {
     #[arg(value_name = "TYPE/NAME", required = true)]
     workload: Vec<String>,
 
-    /// Only changes until then: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time such
-    /// as 2026-11-22T15:00:00Z, or a revision
+    /// Only changes until this time: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time
+    /// such as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
 
-    /// Each step of a move that surges, instead of one line for each move
+    /// Show each step of a surging move, instead of one line for each move
     #[arg(long)]
     all: bool,
 
-    /// Format of the answer
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: WideFormat,
 
@@ -59,15 +59,15 @@ struct Change {
     to: Vec<Share>,
     #[serde(rename = "cause", serialize_with = "plain_cause")]
     because: String,
-    /// How many steps of one move this is.
+    /// The number of steps of one move in this change.
     #[serde(skip_serializing_if = "is_one")]
     steps: usize,
-    /// The move that the binding is in after the change.
+    /// The move in progress after the change.
     #[serde(skip)]
     in_move: Option<(String, String)>,
 }
 
-/// The move that a binding is in: the rebalance, and the name of the Move.
+/// Returns the move in progress of a binding: the rebalance, and the name of the Move.
 fn in_move(binding: &AnyBinding) -> Option<(String, String)> {
     let mark = MoveAnnotation::of(&binding.metadata.annotations)?;
     Some((mark.by, mark.name))
@@ -113,12 +113,12 @@ impl Version {
     }
 }
 
-/// The versions of the binding, as far as the log remembers.
+/// Returns the versions of the binding, as far back as the log reaches.
 async fn versions(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Vec<Version>> {
     let newest = found.binding.metadata.resource_version.clone().unwrap_or_default();
     let number = |revision: &str| revision.parse::<u64>().unwrap_or_default();
     let mut from = "1".to_owned();
-    // The second try begins where the server says that its memory does.
+    // The second attempt starts at the oldest revision that the server reported.
     for _ in 0..2 {
         if number(&newest) <= number(&from) {
             break;
@@ -130,7 +130,7 @@ async fn versions(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Ve
         let seen = |event: &Value| {
             let object = &event["object"];
             if event["type"] == "DELETED" {
-                // What comes next is another binding of the same name.
+                // The following versions belong to another binding of the same name.
                 versions.clear();
                 return Ok(ControlFlow::Continue(()));
             }
@@ -149,16 +149,16 @@ async fn versions(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Ve
     Ok(vec![Version { is_created: false, binding: found.binding.clone(), written: None }])
 }
 
-/// `too old resource version: 1 (123)` names the oldest that can be had.
+/// Parses the oldest available revision from `too old resource version: 1 (123)`.
 fn oldest(message: &str) -> Option<String> {
     let (_, rest) = message.rsplit_once('(')?;
     rest.strip_suffix(')').filter(|it| it.bytes().all(|byte| byte.is_ascii_digit())).map(str::to_owned)
 }
 
-/// The cause of a change that its writer has not recorded.
+/// The cause of a change if its writer has not recorded one.
 pub const NOT_RECORDED: &str = "cause not recorded";
 
-/// `is_each`: each step of a move that surges is a change of its own.
+/// Returns the changes. With `is_each`, each step of a surging move is a separate change.
 fn changes(versions: &[Version], is_each: bool) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     let mut before: Option<&AnyBinding> = None;
@@ -179,7 +179,7 @@ fn changes(versions: &[Version], is_each: bool) -> Vec<Change> {
         };
         // The first version may have been written long after the change that led to its targets.
         let time = written.filter(|_| !is_begun).or_else(|| recorded?.time());
-        // Revisions rise, so times do: also where a clock was set back.
+        // Times increase with revisions, even if a clock was set back.
         newest = newest.max(time);
         let time = time.and(newest);
         let revision = after.metadata.resource_version.clone().unwrap_or_default();
@@ -195,8 +195,8 @@ fn changes(versions: &[Version], is_each: bool) -> Vec<Change> {
     changes
 }
 
-/// The change that the version records as its own. A writer that records nothing leaves the
-/// annotation of the version before it.
+/// Returns the change that the version records as its own. A writer that records none leaves the
+/// annotation of the previous version.
 fn recorded<'v>(before: Option<&AnyBinding>, after: &'v AnyBinding) -> Option<LastChange<'v>> {
     let text = |binding: &'v AnyBinding| binding.metadata.annotations.get(LAST_CHANGE);
     let change = LastChange::of(&after.metadata.annotations)?;
@@ -207,8 +207,8 @@ fn recorded<'v>(before: Option<&AnyBinding>, after: &'v AnyBinding) -> Option<La
     is_own.then_some(change)
 }
 
-/// The cause that the tasks of the version itself record: Karmada's controllers write a task with
-/// the change.
+/// Returns the cause that the eviction tasks of the version record. Karmada's controllers write a
+/// task together with the change.
 fn evicted(before: Option<&AnyBinding>, after: &AnyBinding) -> Option<String> {
     let is_known = |cluster: &str| {
         before.is_some_and(|it| it.spec.graceful_eviction_tasks.iter().any(|task| task.from_cluster == cluster))
@@ -270,7 +270,7 @@ mod tests {
         changes(&versions.into_iter().map(version).collect::<Vec<_>>(), false)
     }
 
-    /// The version with this change recorded as the last one.
+    /// Returns the version with this change recorded as the last one.
     fn recording(mut version: AnyBinding, seconds: i64, sentence: &str) -> AnyBinding {
         let (now, known) = (Time::from_seconds(seconds), &version.metadata.annotations);
         let text = LastChange::text(known, now, shares(&version.spec.clusters), sentence);
@@ -286,7 +286,7 @@ mod tests {
         let placed = recording(version("4", m2.clone()), 60, first);
         let same = AnyBinding { metadata: placed.metadata.clone(), ..version("5", m2.clone()) };
         let returned = recording(version("6", m1.clone()), 90, home);
-        // Another program moves it away and back, and leaves the annotation as it is.
+        // Another program moves it away and back, and leaves the annotation unchanged.
         let stale = |revision: &str, clusters: &Value| {
             let mut other = version(revision, clusters.clone());
             other.metadata.annotations = returned.metadata.annotations.clone();

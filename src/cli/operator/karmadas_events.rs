@@ -1,5 +1,5 @@
-//! `ballast history` on a Karmada without Ballast: there is no log, so the events about the binding
-//! are all that is left of its past.
+//! `ballast history` on a Karmada without Ballast: there is no log, so only the events about the
+//! binding are available.
 
 use std::io::Write;
 
@@ -32,7 +32,7 @@ struct Event {
 /// Lists the events about the binding, the oldest first.
 pub async fn run(karmada: &Server, found: &WorkloadBinding, output: Format) -> anyhow::Result<()> {
     let name = shown(&found.workload(), true);
-    // Events about what has no namespace are in the namespace default.
+    // Events about cluster-scoped objects are in the namespace default.
     let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
     let uid = found.binding.metadata.uid.as_deref().unwrap_or_default();
     let path = format!("/api/v1/namespaces/{}/events", escaped(namespace));
@@ -48,7 +48,7 @@ pub async fn run(karmada: &Server, found: &WorkloadBinding, output: Format) -> a
     };
     let mut events: Vec<Event> = items.iter().map(event).collect();
     events.sort_by_key(|event| (event.last, event.first));
-    // Standard error may be closed; then the remark is lost.
+    // Standard error may be closed; the note is then lost.
     let _ = writeln!(
         std::io::stderr(),
         "Karmada keeps no log of {name}: these are its events, as long as they live (an hour, unless --event-ttl says \

@@ -1,5 +1,5 @@
-//! The bounds of a rebalance as flags: how much of a workload may move, and how fast the plan is
-//! carried out. Their names are those of the fields.
+//! The bounds of a rebalance as flags: how much of a workload may move, and the pace of the
+//! rollout. Their names are the names of the fields.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use super::why::{Moment, as_of};
 use ballast_api::ballast::v1alpha1::{AsOf, IntOrPercent, Limits, Mode, Order, SettleWhen, Strategy};
 use ballast_node::config::GoDuration;
 
-/// A number or a percentage, as a flag.
+/// A number or a percentage on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount(pub IntOrPercent);
 
@@ -25,29 +25,30 @@ impl FromStr for Amount {
     }
 }
 
-/// How much of each workload may move, and how it is decided.
+/// Limits of the moves of each workload, and the mode of the decision.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "How much")]
 pub struct LimitArgs {
-    /// Decide anew, bring back what was before, or move only what has to leave. Default: as-before
-    /// with --displaced or --before, fresh otherwise
+    /// Decide from scratch, restore the previous placement, or move only replicas that must leave.
+    /// Default: as-before with --displaced or --before, fresh otherwise
     #[arg(long, value_enum)]
     pub mode: Option<ModeName>,
 
-    /// Back to where it was then: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time
-    /// such as 2026-11-22T15:00:00Z, or a revision
+    /// Restore the placement at this time: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC,
+    /// a time such as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT")]
     pub before: Option<Moment>,
 
-    /// Replicas of a workload that may move: a number, or a percentage of its replicas
+    /// Maximum number of replicas of a workload that may move: a number, or a percentage of its
+    /// replicas
     #[arg(long, value_name = "AMOUNT")]
     pub max_moved_replicas: Option<Amount>,
 
-    /// Leave workloads alone that would move fewer replicas: a number, or a percentage
+    /// Do not move workloads that would move fewer replicas than this: a number, or a percentage
     #[arg(long, value_name = "AMOUNT")]
     pub min_moved_replicas: Option<Amount>,
 
-    /// Move only replicas that are not available where they are
+    /// Move only replicas that are not available on their current cluster
     #[arg(long)]
     pub preserve_available: bool,
 }
@@ -69,7 +70,8 @@ impl LimitArgs {
         }
     }
 
-    /// The mode. What is displaced goes home, unless another mode is asked for.
+    /// Returns the mode. The default for displaced workloads is to restore their previous
+    /// placement.
     pub fn mode(&self, displaced: bool) -> Mode {
         let usual = if displaced || self.before.is_some() { ModeName::AsBefore } else { ModeName::Fresh };
         match self.mode.unwrap_or(usual) {
@@ -84,64 +86,65 @@ impl LimitArgs {
     }
 }
 
-/// How the plan is carried out. `rebalance` and `preview --out` begin carefully (`careful`); the
-/// flags change that, the rollout of a file, or what an undo takes over.
+/// Rollout of the plan. `rebalance` and `preview --out` start with the conservative defaults of
+/// `careful`; the flags change these defaults, the rollout of a file, or the rollout that an undo
+/// inherits.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "How fast")]
 pub struct RolloutArgs {
-    /// New replicas are ready before old ones go (the strategy SurgeFirst). The default, unless a
-    /// file or what is undone has another strategy
+    /// Start new replicas and wait until they are ready before old ones are removed (the strategy
+    /// SurgeFirst). The default, unless a file or the undone rebalance has another strategy
     #[arg(long)]
     pub surge: bool,
 
-    /// All replicas of a workload at once, old ones before new ones are ready (the strategy Direct)
+    /// Move all replicas of a workload at once, without waiting for new ones (the strategy Direct)
     #[arg(long, conflicts_with_all = ["surge", "min_available", "max_surge"])]
     pub direct: bool,
 
-    /// Workloads that move at once: a number, or a percentage of the plan. Default of `rebalance`
-    /// and `preview`: 10%
+    /// Workloads that move concurrently: a number, or a percentage of the plan. Default of
+    /// `rebalance` and `preview`: 10%
     #[arg(long, value_name = "AMOUNT")]
     pub max_concurrent: Option<Amount>,
 
-    /// All workloads at once
+    /// Move all workloads at once
     #[arg(long, conflicts_with = "max_concurrent")]
     pub all_at_once: bool,
 
-    /// Replicas on their way at once, over all workloads. Default: no bound
+    /// Maximum number of moving replicas over all workloads. Default: no limit
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..=2_147_483_647))]
     pub max_moving_replicas: Option<i64>,
 
-    /// Replicas that arrive at one cluster at once. Default: no bound
+    /// Maximum number of replicas that arrive at one cluster concurrently. Default: no limit
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..=2_147_483_647))]
     pub max_incoming_per_cluster: Option<i64>,
 
-    /// Pause between the waves in which moves begin. Default: none
+    /// Pause between the waves in which moves start. Default: none
     #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub interval: Option<GoDuration>,
 
-    /// Which moves come first. Default: priority
+    /// Order of the moves. Default: priority
     #[arg(long, value_enum, hide_short_help = true)]
     pub order: Option<OrderName>,
 
-    /// With SurgeFirst: replicas that stay assigned and ready, a number or a percentage. Default:
+    /// With SurgeFirst: minimum of assigned and ready replicas, a number or a percentage. Default:
     /// 90%
     #[arg(long, value_name = "AMOUNT", hide_short_help = true)]
     pub min_available: Option<Amount>,
 
-    /// With SurgeFirst: replicas above the workload's own number at once. Default: 100%
+    /// With SurgeFirst: maximum of replicas above the workload's own number. Default: 100%
     #[arg(long, value_name = "AMOUNT", hide_short_help = true)]
     pub max_surge: Option<Amount>,
 
-    /// When a move is over. Default: healthy
+    /// Condition under which a move is finished. Default: healthy
     #[arg(long, value_enum, hide_short_help = true)]
     pub settle: Option<SettleName>,
 
-    /// After how long a move that is not over has failed. Default: 10m
+    /// Time after which a move that is not finished has failed. Default: 10m
     #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub settle_timeout: Option<GoDuration>,
 
-    /// End early when this many moves have failed: a number, or a percentage of the plan. Default
-    /// of `rebalance` and `preview`: 10%
+    /// Abort when this many moves have failed: a number, or a percentage of the plan. Default of
+    /// `rebalance` and `preview`: 10%
     #[arg(long, value_name = "AMOUNT")]
     pub abort_on_failed: Option<Amount>,
 }
@@ -162,8 +165,8 @@ pub enum SettleName {
     Healthy,
 }
 
-/// The rollout of a rebalance that a command creates, unless flags or a file have another: the same
-/// as on the page.
+/// Returns the default rollout of a rebalance that a command creates, unless flags or a file
+/// override it. The web page has the same default.
 pub fn careful() -> Value {
     json!({
         "strategy": Strategy::SurgeFirst, "maxConcurrent": "10%", "abortOn": {"failed": "10%"}, "minAvailable": "90%",
@@ -171,24 +174,24 @@ pub fn careful() -> Value {
 }
 
 impl RolloutArgs {
-    /// Whether a flag is given.
+    /// Returns whether a flag is given.
     pub fn is_given(&self) -> bool {
         self.changes() != json!({})
     }
 
-    /// Whether the moves have an order of their own, which only a dry run can plan.
+    /// Returns whether the moves have a custom order, which only a dry run can plan.
     pub fn has_order(&self) -> bool {
         self.order.is_some_and(|order| order != OrderName::Priority)
     }
 
-    /// A rollout, as an object or absent, with what the flags change.
+    /// Applies the flags to a rollout, which is an object or absent.
     pub fn over(&self, rollout: &Value) -> Value {
         let mut rollout = rollout.clone();
         json_patch::merge(&mut rollout, &self.changes());
         rollout
     }
 
-    /// What the flags change, as a merge patch.
+    /// Returns the changes of the flags as a merge patch.
     fn changes(&self) -> Value {
         let mut changes = json!({});
         let mut set = |name: &str, value: Option<Value>| value.into_iter().for_each(|value| changes[name] = value);
@@ -226,7 +229,7 @@ impl RolloutArgs {
     }
 }
 
-/// Whole seconds, rounded up: what is asked for is waited for.
+/// Returns whole seconds, rounded up, so that the duration is never shortened.
 pub fn seconds(duration: GoDuration) -> i64 {
     i64::try_from(duration.0.as_millis().div_ceil(1000)).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! A manifest as the question of a preview: what would come of this rebalance or trigger?
+//! Manifests of rebalances and triggers as input of a preview.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,27 +12,27 @@ use crate::cli::manifest_check;
 use ballast_api::ballast::v1alpha1::{Limits, Mode, Order, RebalanceSpec, ReviewMode, ReviewSpec, SelectEntry};
 use ballast_node::UsageError;
 
-/// The longest manifest that is read, as for a server.
+/// Maximum size of a manifest in bytes, as for a server.
 const BYTES_MAX: u64 = 3 << 20;
 
-/// What a manifest asks for.
+/// The request for a preview that a manifest is converted to.
 pub enum PreviewQuestion {
-    /// A question, which may be about one namespace. `rebalance`: the one that it is about, if the
-    /// manifest is one.
+    /// A review, possibly of one namespace. `rebalance` is the rebalance in the manifest, if it
+    /// contains one.
     Review { namespace: Option<String>, spec: Box<ReviewSpec>, rebalance: Option<Value> },
-    /// A rebalance that only a dry run can answer: it excludes workloads, undoes another one, or
-    /// has an order of its own.
+    /// A rebalance that only a dry run can plan: it excludes workloads, undoes another rebalance,
+    /// or has a custom order.
     DryRun { namespace: Option<String>, plural: &'static str, object: Value },
 }
 
-/// Reads the question of a preview; `-` is standard input.
+/// Reads the manifest of a preview; `-` is standard input.
 pub fn read(path: &Path) -> anyhow::Result<PreviewQuestion> {
     let object = read_object(path)?;
     asked(object).map_err(|fault| UsageError(format!("{}: {fault}", path.display())).into())
 }
 
-/// Refuses `-n` if the object in the file is not of that namespace. `namespace`: that of the
-/// object, empty if it names none; `None` if it is about all namespaces.
+/// Rejects `-n` if the object in the file is not in that namespace. `namespace` is the object's
+/// namespace, empty if it names none; `None` if it applies to all namespaces.
 pub fn check_namespace(server: &Server, namespace: Option<&str>) -> Result<(), UsageError> {
     match (namespace, server.named_namespace()) {
         (None, _) => server.refuse_namespace("the object in the file is about all namespaces: leave -n out"),
@@ -43,7 +43,7 @@ pub fn check_namespace(server: &Server, namespace: Option<&str>) -> Result<(), U
     }
 }
 
-/// Reads one object, and refuses unknown fields and wrong types; `-` is standard input.
+/// Reads one object, and rejects unknown fields and wrong types; `-` is standard input.
 pub fn read_object(path: &Path) -> anyhow::Result<Value> {
     let shown = path.display();
     let mut text = String::new();
@@ -102,7 +102,7 @@ fn asked(object: Value) -> Result<PreviewQuestion, String> {
     }
 }
 
-/// The question that a rebalance's plan answers.
+/// Returns the review that corresponds to the plan of a rebalance.
 pub fn of_rebalance(spec: &RebalanceSpec) -> ReviewSpec {
     let (select, before) = (spec.select.clone(), spec.before.clone());
     let objective = spec.objective.clone();
@@ -110,8 +110,8 @@ pub fn of_rebalance(spec: &RebalanceSpec) -> ReviewSpec {
     ReviewSpec { select, mode, objective, before, limits: spec.limits, ..ReviewSpec::default() }
 }
 
-/// The rebalance whose plan answers the question. `None`: the question is not about a plan, or
-/// supposes what is not so.
+/// Returns the rebalance that corresponds to the review. `None` if the review makes hypothetical
+/// assumptions, or is not about a plan.
 pub fn to_rebalance(spec: &ReviewSpec) -> Option<RebalanceSpec> {
     if spec.suppose.is_some() || spec.as_of.is_some() {
         return None;
@@ -127,7 +127,7 @@ pub fn to_rebalance(spec: &ReviewSpec) -> Option<RebalanceSpec> {
     Some(RebalanceSpec { select, mode, objective, before, limits: spec.limits, ..RebalanceSpec::default() })
 }
 
-/// The same mode, of a review.
+/// Converts the mode of a rebalance to that of a review.
 pub fn review_mode(mode: Mode) -> ReviewMode {
     match mode {
         Mode::Fresh => ReviewMode::Fresh,
@@ -136,7 +136,8 @@ pub fn review_mode(mode: Mode) -> ReviewMode {
     }
 }
 
-/// Triggers name their workloads. Upstream decides each by itself; a review fits them together.
+/// Converts the workloads of a trigger. Upstream decides each separately; a review fits them
+/// together.
 fn triggered(workloads: &Value) -> ReviewSpec {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let entry = |workload: &Value| SelectEntry {

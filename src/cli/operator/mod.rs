@@ -1,8 +1,8 @@
-//! What an operator types: `top`, `displaced`, `why`, `preview`, `rebalance` and the rest.
+//! The operator's commands: `top`, `displaced`, `why`, `preview`, `rebalance` and others.
 //!
-//! All of it goes over the Kubernetes API with the rights of the user. So it works with a
-//! standalone server, behind a kube-apiserver, and as `kubectl ballast`. Kubeconfig, context,
-//! namespace, `-A`, `-l` and `-o` mean what they mean in kubectl.
+//! All of them use the Kubernetes API with the permissions of the user. They work with a standalone
+//! server, behind a kube-apiserver, and as `kubectl ballast`. Kubeconfig, context, namespace, `-A`,
+//! `-l` and `-o` have the same meaning as in kubectl.
 
 mod limits;
 mod alike;
@@ -53,44 +53,45 @@ pub use self::why::WhyArgs;
 use super::screen::Screen;
 use ballast_node::kubeconfig::KubeconfigArgs;
 
-/// The commands of an operator.
+/// The operator's commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show the clusters: whether they are ready, their room, and the replicas on them
+    /// Show the clusters: readiness, capacity, and replicas
     Top(TopArgs),
-    /// List the workloads that have lost clusters and have not been back, or that break a rule
+    /// List the workloads that have lost clusters and have not returned, or that violate a rule
     Displaced(DisplacedArgs),
-    /// Show what is being evicted and until when; hold evictions, or set another rate
+    /// Show evictions and when they end; hold evictions, or set another rate
     Evictions(EvictionsArgs),
-    /// Say why a workload is where it is, and why it is not elsewhere
+    /// Explain why a workload is placed on its clusters, and why not on others
     Why(WhyArgs),
-    /// Show what would move, and change nothing
+    /// Show the moves of a plan, without changing anything
     Preview(Box<PreviewArgs>),
-    /// Say what the loss of each cluster, zone, region or provider would strand
+    /// Show the workloads that the loss of each cluster, zone, region or provider would strand
     Survive(SurviveArgs),
-    /// Move workloads within bounds: shows the plan, asks, and follows the moves
+    /// Move workloads within bounds: show the plan, confirm, and follow the moves
     Rebalance(Box<RebalanceArgs>),
     /// List the rebalances, or show one and follow it
     Status(StatusArgs),
-    /// Begin no further move of a rebalance until it is resumed
+    /// Start no further moves of a rebalance until it is resumed
     Pause(ControlArgs),
-    /// Go on with a rebalance that is paused
+    /// Resume a paused rebalance
     Resume(ControlArgs),
-    /// Begin no further move of a rebalance, ever; moves that have begun settle
+    /// End a rebalance: start no further moves; started moves settle
     Abort(ControlArgs),
-    /// Approve the plan of a rebalance that waits for it
+    /// Approve the plan of a rebalance that requires approval
     Approve(ControlArgs),
-    /// Take back what a rebalance has moved
+    /// Undo the moves of a rebalance
     Undo(UndoArgs),
-    /// Close clusters to new replicas; what runs there stays
+    /// Close clusters to new replicas; running replicas stay
     Cordon(CordonArgs),
-    /// Open clusters to new replicas, and bring back what a drain has taken off
+    /// Open clusters to new replicas, and return workloads that a drain has moved
     Uncordon(UncordonArgs),
-    /// Take the workloads off clusters, as far as they find a place, and follow the moves
+    /// Move the workloads off clusters, as far as other clusters have capacity, and follow the
+    /// moves
     Drain(DrainArgs),
     /// List each change of a workload's clusters, with its cause
     History(HistoryArgs),
-    /// Print the version of this program, and that of the server
+    /// Print the versions of this program and of the server
     Version(VersionArgs),
 }
 
@@ -118,31 +119,31 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Runs a command that talks to a server.
+/// Runs a command that connects to a server.
 pub(super) fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// What every command of an operator takes.
+/// Common flags of the operator's commands.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct CommonArgs {
-    /// Namespace to look at. Default: that of the context
+    /// Namespace to use. Default: the namespace of the context
     #[arg(short = 'n', long, value_name = "NAME", help_heading = "Scope")]
     pub namespace: Option<String>,
 
-    /// Look at all namespaces, and at what has no namespace
+    /// Use all namespaces and cluster-scoped objects
     #[arg(short = 'A', long, conflicts_with = "namespace", help_heading = "Scope")]
     pub all_namespaces: bool,
 
     #[command(flatten)]
     pub server: KubeconfigArgs,
 
-    /// Print without colours. The environment variable NO_COLOR does the same
+    /// Print without colours. The environment variable NO_COLOR has the same effect
     #[arg(long, help_heading = "Server", hide_short_help = true)]
     pub no_color: bool,
 }
 
-/// A table for people, or data for programs.
+/// Output as a table, or as data for programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     #[default]
@@ -151,19 +152,19 @@ pub enum Format {
     Yaml,
 }
 
-/// As `Format`, for commands whose table may be wider than the terminal.
+/// Like `Format`, for commands with a table that may be wider than the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum WideFormat {
     #[default]
     Table,
-    /// A table with all columns, however narrow the terminal is.
+    /// A table with all columns, regardless of the width of the terminal.
     Wide,
     Json,
     Yaml,
 }
 
 impl WideFormat {
-    /// The format on this screen, which gets as wide as the table if that is asked for.
+    /// Returns the format on this screen. `Wide` removes the limit of the screen's width.
     pub fn on(self, screen: &mut Screen) -> Format {
         match self {
             WideFormat::Table => Format::Table,

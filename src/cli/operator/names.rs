@@ -1,5 +1,5 @@
-//! The names that people type: `deployment/web`, `deploy web`, `rb/web-deployment`. They are looked
-//! up among the bindings, because the workloads themselves are not kept here.
+//! Workload names on the command line: `deployment/web`, `deploy web`, `rb/web-deployment`. They
+//! are looked up in the bindings, because the server does not store the workloads themselves.
 
 use anyhow::bail;
 use serde::Deserialize;
@@ -14,10 +14,10 @@ use ballast_rebalance::suggestion::closest_name;
 /// The API of Karmada's bindings.
 const WORK: &str = "/apis/work.karmada.io/v1alpha2";
 
-/// Other namespaces that a message names.
+/// Maximum number of other namespaces that a message names.
 const PLACES_MAX: usize = 5;
 
-/// kubectl's short names of what is usually propagated.
+/// kubectl's short names of kinds that are usually propagated.
 const SHORT: &[(&str, &str)] = &[
     ("cj", "cronjob"),
     ("cm", "configmap"),
@@ -32,15 +32,15 @@ const SHORT: &[(&str, &str)] = &[
     ("svc", "service"),
 ];
 
-/// A workload as it is typed.
+/// A workload as typed on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadArg {
-    /// In small letters.
+    /// In lower case.
     kind: String,
     name: String,
 }
 
-/// A binding that was found, with the path of its collection.
+/// A binding with the path of its collection.
 #[derive(Clone, Debug)]
 pub struct WorkloadBinding {
     pub collection: String,
@@ -49,7 +49,7 @@ pub struct WorkloadBinding {
 }
 
 impl WorkloadArg {
-    /// Reads `TYPE/NAME` words, or `TYPE NAME...`.
+    /// Parses arguments of the form `TYPE/NAME`, or `TYPE NAME...`.
     pub fn all(words: &[String]) -> Result<Vec<WorkloadArg>, UsageError> {
         let Some(first) = words.first() else { return Ok(Vec::new()) };
         if words.iter().all(|word| word.contains('/')) {
@@ -69,7 +69,7 @@ impl WorkloadArg {
     }
 
     fn new(kind: &str, name: &str) -> WorkloadArg {
-        // `deployment.apps` is kubectl's way to name the group, too.
+        // `deployment.apps` is kubectl's form with the group.
         let kind = kind.split('.').next().unwrap_or_default().to_lowercase();
         let long = SHORT.iter().find(|(short, _)| *short == kind).map_or(&*kind, |(_, long)| long);
         WorkloadArg { kind: long.to_owned(), name: name.to_owned() }
@@ -79,7 +79,7 @@ impl WorkloadArg {
         format!("{}/{}", self.kind, self.name)
     }
 
-    /// The kind of a Fleet placement. Those have no binding to look up.
+    /// Returns the kind of a KubeFleet placement. Placements have no binding to look up.
     pub fn placement_kind(&self) -> Option<&'static str> {
         match &*self.kind {
             "clusterresourceplacement" | "clusterresourceplacements" | "crp" => Some("ClusterResourcePlacement"),
@@ -92,12 +92,12 @@ impl WorkloadArg {
         &self.name
     }
 
-    /// The name that Karmada gives to the binding of such a workload.
+    /// Returns the name that Karmada gives to the binding of such a workload.
     fn usual_binding(&self) -> String {
         format!("{}-{}", self.name, self.kind)
     }
 
-    /// The collection of bindings that the words name directly.
+    /// Returns the collection of bindings, if the argument names a binding directly.
     fn binding_collection(&self) -> Option<&'static str> {
         match &*self.kind {
             "rb" | "resourcebinding" | "resourcebindings" => Some("resourcebindings"),
@@ -106,7 +106,7 @@ impl WorkloadArg {
         }
     }
 
-    /// `deployments` and `ingresses` mean what `deployment` and `ingress` mean.
+    /// Returns whether this kind is meant, in singular or plural (`deployments`, `ingresses`).
     fn is_kind(&self, kind: &str) -> bool {
         let kind = kind.to_lowercase();
         let plural = match kind.strip_suffix('y') {
@@ -122,12 +122,12 @@ impl WorkloadArg {
     }
 }
 
-/// Whether a typed word means this kind: `deploy`, `deployments` or `deployment.apps`.
+/// Returns whether a typed word denotes this kind: `deploy`, `deployments` or `deployment.apps`.
 pub fn means_kind(word: &str, kind: &str) -> bool {
     WorkloadArg::new(word, "").is_kind(kind)
 }
 
-/// The one binding that the words mean.
+/// Finds the single binding that the arguments name.
 pub async fn find_one(server: &Server, words: &[String]) -> anyhow::Result<WorkloadBinding> {
     let typed = match <[WorkloadArg; 1]>::try_from(WorkloadArg::all(words)?) {
         Ok([typed]) => typed,
@@ -142,7 +142,7 @@ pub async fn find_one(server: &Server, words: &[String]) -> anyhow::Result<Workl
     found.pop().ok_or_else(|| UsageError(format!("no {}", typed.shown())).into())
 }
 
-/// The bindings of a workload: several if all namespaces are looked at. Never none.
+/// Finds the bindings of a workload: several if all namespaces are searched. Never empty.
 pub async fn find(server: &Server, typed: &WorkloadArg) -> anyhow::Result<Vec<WorkloadBinding>> {
     if typed.placement_kind().is_some() {
         bail!(UsageError(format!(
@@ -161,7 +161,7 @@ pub async fn find(server: &Server, typed: &WorkloadArg) -> anyhow::Result<Vec<Wo
         return Ok(found);
     }
     let wide = Collection::cluster_scoped();
-    // Without the right to look there, the answer is about the namespace alone.
+    // Without permission to list them, the result covers only the namespace.
     let others = match wide.bindings(server).await {
         Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.is(403)) => Vec::new(),
         others => others?,
@@ -174,8 +174,8 @@ pub async fn find(server: &Server, typed: &WorkloadArg) -> anyhow::Result<Vec<Wo
     Err(UsageError(unknown(server, typed, &places, bindings.iter().chain(&others))).into())
 }
 
-/// The other namespaces in which a workload of this name has a binding of the usual name. Without
-/// the right to list them there is no hint.
+/// Returns the other namespaces in which a workload of this name has a binding with the usual name.
+/// Empty without permission to list them.
 async fn elsewhere(server: &Server, typed: &WorkloadArg) -> Vec<String> {
     if server.namespace.is_none() || typed.binding_collection().is_some() {
         return Vec::new();
@@ -187,7 +187,8 @@ async fn elsewhere(server: &Server, typed: &WorkloadArg) -> Vec<String> {
     places.collect()
 }
 
-/// Karmada names a binding after its workload, so one request usually finds it.
+/// Finds a binding by its usual name with one request, because Karmada names a binding after its
+/// workload.
 async fn find_by_usual_name(server: &Server, typed: &WorkloadArg) -> anyhow::Result<Option<WorkloadBinding>> {
     let collections = match (typed.binding_collection(), &server.namespace) {
         (Some("clusterresourcebindings"), _) => vec![Collection::cluster_scoped()],
@@ -237,18 +238,19 @@ impl Collection {
     }
 }
 
-/// The bindings that can be parsed. One that cannot is left out, so it hides no other.
+/// Returns the bindings that can be parsed. Invalid ones are skipped, so that they hide no others.
 fn read(items: &[Value]) -> Vec<AnyBinding> {
     items.iter().filter_map(|item| AnyBinding::deserialize(item).ok()).collect()
 }
 
-/// Whether there is any binding in the scope, without reading more than one.
+/// Returns whether the scope contains no bindings, by reading at most one.
 pub async fn is_empty_scope(server: &Server) -> anyhow::Result<bool> {
     let page: Value = server.get(&format!("{}?limit=1", Collection::namespaced(server).path)).await?;
     Ok(page["items"].as_array().is_none_or(Vec::is_empty))
 }
 
-/// All bindings in the scope: those of namespaces, and where all are looked at those without.
+/// Returns all bindings in the scope: namespaced ones, and cluster-scoped ones if it is all
+/// namespaces.
 pub async fn bindings_in_scope(server: &Server) -> anyhow::Result<Vec<AnyBinding>> {
     let mut all = Collection::namespaced(server).bindings(server).await?;
     if server.namespace.is_none() {
@@ -257,8 +259,8 @@ pub async fn bindings_in_scope(server: &Server) -> anyhow::Result<Vec<AnyBinding
     Ok(all)
 }
 
-/// What is said of a workload that has no binding here. It has some in `places`, or else one of
-/// `bindings` may have been meant.
+/// Returns the error for a workload without a binding in the scope. It names the namespaces in
+/// `places`, or else the most similar name in `bindings`.
 fn unknown<'a>(
     server: &Server,
     typed: &WorkloadArg,
@@ -306,7 +308,7 @@ impl WorkloadBinding {
     }
 }
 
-/// Where a binding is, by name.
+/// Returns the clusters of a binding, by name.
 pub fn targets(binding: &AnyBinding) -> Vec<Share> {
     let share = |target: &ballast_api::karmada::work::v1alpha2::TargetCluster| Share {
         name: target.name.clone(),
@@ -317,7 +319,7 @@ pub fn targets(binding: &AnyBinding) -> Vec<Share> {
     shares
 }
 
-/// `deployment/web`, and with its namespace `shop/deployment/web` where several are looked at.
+/// Returns `deployment/web`, or `shop/deployment/web` with the namespace.
 pub fn shown(workload: &WorkloadRef, with_namespace: bool) -> String {
     let short = format!("{}/{}", workload.kind.to_lowercase(), workload.name);
     match workload.namespace.as_deref().filter(|namespace| with_namespace && !namespace.is_empty()) {

@@ -1,4 +1,4 @@
-//! What a plan is to reach for the fleet as a whole, as flags and as sentences.
+//! The objective of a plan for the whole fleet, as flags and as sentences.
 
 use clap::ValueEnum;
 
@@ -6,36 +6,37 @@ use super::limits::Amount;
 use super::survive::DomainName;
 use ballast_api::ballast::v1alpha1::{Figure, Goal, Objective, ReviewStatus, UNRELIEVED_MAX};
 
-/// What the plan is to reach for the fleet as a whole.
+/// The objective of the plan for the whole fleet.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "What for")]
 pub struct ObjectiveArgs {
-    /// Plan for the whole fleet: even use of the clusters, few clusters, a low price, or room for
-    /// what the loss of a cluster would strand. Default: each workload goes where its
-    /// own placement wants it
+    /// Plan for the whole fleet: even utilization of the clusters, few clusters, a low price, or
+    /// headroom for workloads that the loss of a cluster would strand. Default: each workload is
+    /// placed by its own placement alone
     #[arg(long, value_enum, value_name = "GOAL")]
     pub objective: Option<GoalName>,
 
-    /// The resource that counts, such as cpu. Default: in each cluster the one that is used most
+    /// The resource to optimize, such as cpu. Default: the most used resource of each cluster
     #[arg(long, value_name = "NAME", requires = "objective")]
     pub resource: Option<String>,
 
-    /// With survive: what may be lost at once. Default: cluster
+    /// With survive: the domain that may be lost at once. Default: cluster
     #[arg(long, value_enum, requires = "objective")]
     pub by: Option<DomainName>,
 
-    /// Replicas that may move over all workloads: a number, or a percentage of all replicas
+    /// Maximum number of replicas that may move over all workloads: a number, or a percentage of
+    /// all replicas
     #[arg(long, value_name = "AMOUNT", requires = "objective")]
     pub budget: Option<Amount>,
 
-    /// Leave moves undone that gain little for their replicas: with 0.5, a move with 10 % of the
-    /// moved replicas needs at least 5 % of the gain. 0 makes every move that gains anything
+    /// Skip moves that gain little for their replicas: with 0.5, a move with 10 % of the moved
+    /// replicas must achieve at least 5 % of the gain. 0 makes every move that gains anything
     #[arg(long, value_name = "NUMBER", requires = "objective", default_value = "0.5", value_parser = worth)]
     pub worth: Option<f64>,
 
-    /// The gain up to which nothing moves: with balance a percentage of a cluster's capacity, with
-    /// cost of the price; replicas with survive, clusters with pack. Default: 2%, with survive and
-    /// pack 0
+    /// Gain up to which nothing moves: with balance a percentage of a cluster's capacity, with cost
+    /// of the price; replicas with survive, clusters with pack. Default: 2%, with survive and pack
+    /// 0
     #[arg(long, value_name = "AMOUNT", requires = "objective")]
     pub tolerance: Option<Amount>,
 }
@@ -48,7 +49,7 @@ pub enum GoalName {
     Survive,
 }
 
-/// Beyond it no move is worth its replicas.
+/// Above this value no move is worth its replicas.
 const WORTH_MAX: f64 = 1_000.0;
 
 fn worth(text: &str) -> Result<f64, String> {
@@ -75,7 +76,8 @@ impl ObjectiveArgs {
     }
 }
 
-/// How near the moves come to the objective, and what they cost. Empty where nothing is known.
+/// Returns how close the moves come to the objective, and their cost. Empty if the status has
+/// neither.
 pub fn told(status: &ReviewStatus) -> String {
     let mut text = String::new();
     if let Some(it) = &status.objective {

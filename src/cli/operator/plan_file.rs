@@ -1,5 +1,5 @@
-//! The file of `ballast preview --out`: the plan as a rebalance that runs only while it is the plan
-//! (SG3).
+//! The file of `ballast preview --out`: the plan as a rebalance that only runs while the plan is
+//! unchanged (SG3).
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use ballast_api::ballast::v1alpha1::{RebalanceSpec, ReviewSpec, ReviewStatus, Ro
 use ballast_node::UsageError;
 use ballast_scheduler::cause::counted;
 
-/// The rebalance that does what is asked about. `given`: the one in the manifest, if it is one. It
-/// keeps its rollout, but for what flags change.
+/// Returns the rebalance of the previewed plan. `given` is the rebalance in the manifest, if there
+/// is one; it keeps its rollout except for changes by flags.
 pub fn object(
     given: Option<Value>,
     namespace: Option<&str>,
@@ -45,7 +45,7 @@ pub fn object(
     Ok(json!({"apiVersion": "ballast.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": of_review}))
 }
 
-/// Writes the rebalance, with the plan that it expects.
+/// Writes the rebalance with the hash of the expected plan.
 pub fn write(path: &Path, mut object: Value, status: &ReviewStatus) -> anyhow::Result<()> {
     let Some(hash) = &status.plan_hash else {
         anyhow::bail!("the server does not name its plan, so nothing was written: is it older than this command?");

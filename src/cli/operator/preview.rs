@@ -1,4 +1,4 @@
-//! `ballast preview`: what would move, from where to where, and what would fit nowhere.
+//! `ballast preview`: shows the moves of a plan, and workloads that would fit nowhere.
 
 use std::path::PathBuf;
 
@@ -29,19 +29,19 @@ use ballast_api::ballast::v1alpha1::{
 use ballast_node::UsageError;
 use ballast_scheduler::cause::counted;
 
-/// Moves that a summary lists.
+/// Maximum number of moves in a summary.
 const SUMMARY_MOVES: usize = 10;
-/// Moves that the other formats list.
+/// Maximum number of moves in the other formats.
 const LISTED_MAX: i64 = 10_000;
 
 #[derive(clap::Args, Debug)]
 pub struct PreviewArgs {
-    /// Format of the answer
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: PreviewFormat,
 
-    /// Also write the plan to this file: a rebalance that `ballast rebalance -f` runs, and that
-    /// moves nothing where the plan has changed meanwhile
+    /// Also write the plan to this file: a rebalance for `ballast rebalance -f` that moves nothing
+    /// if the plan has changed in the meantime
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -52,11 +52,11 @@ pub struct PreviewArgs {
     #[command(flatten)]
     select: SelectArgs,
 
-    /// Only workloads that have lost clusters and have not been back, or that break a rule
+    /// Only workloads that have lost clusters and have not returned, or that violate a rule
     #[arg(long, help_heading = "Which workloads")]
     displaced: bool,
 
-    /// Only workloads that are well, and would be divided otherwise if they were decided today
+    /// Only healthy workloads that a decision today would divide differently
     #[arg(long, help_heading = "Which workloads", conflicts_with = "displaced")]
     drifted: bool,
 
@@ -76,8 +76,8 @@ pub struct PreviewArgs {
     #[command(flatten)]
     rollout: RolloutArgs,
 
-    /// Ask about the past: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time such
-    /// as 2026-11-22T15:00:00Z, or a revision
+    /// Preview in the past: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time such as
+    /// 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT", help_heading = "Suppose that")]
     at: Option<Moment>,
 
@@ -93,7 +93,7 @@ enum PreviewFormat {
     /// Counts, clusters before and after, and the first moves
     #[default]
     Summary,
-    /// Each move, with what leaves and what arrives
+    /// Each move, with the leaving and arriving replicas
     Diff,
     Json,
     Yaml,
@@ -146,7 +146,7 @@ pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
 }
 
 impl PreviewArgs {
-    /// The exit status of the answer.
+    /// Returns the exit status of the response.
     fn outcome(&self, status: &ReviewStatus, mode: ReviewMode) -> anyhow::Result<()> {
         fits(status, mode)?;
         match self.exit_code && status.summary.to_move > 0 {
@@ -155,7 +155,7 @@ impl PreviewArgs {
         }
     }
 
-    /// Says what the written plan is for, to people.
+    /// Prints how to use the written plan, in the formats for people.
     fn tell_file(&self) -> anyhow::Result<()> {
         match &self.out {
             Some(path) if matches!(self.output, PreviewFormat::Summary | PreviewFormat::Diff) => {
@@ -166,7 +166,7 @@ impl PreviewArgs {
         }
     }
 
-    /// Without selectors it is about everything in the scope.
+    /// Returns the review. Without selectors it covers everything in the scope.
     async fn question(&self, server: &Server) -> anyhow::Result<ReviewSpec> {
         let mut select = self.select.entries(server).await?;
         if select.is_empty() {
@@ -194,7 +194,7 @@ impl PreviewArgs {
         Ok(ReviewSpec { suppose: supposed.or(spec.suppose), as_of, limit, ..spec })
     }
 
-    /// What a rebalance would plan that a review cannot be asked about.
+    /// Plans a rebalance that a review cannot express.
     async fn dry_run(
         &self,
         server: &Server,
@@ -216,7 +216,7 @@ impl PreviewArgs {
         };
         let path = format!("/apis/ballast.dev/v1alpha1/{place}{plural}?dryRun=All");
         let answer: Value = server.create(&path, object).await?;
-        // A rebalance counts as a review does; it lists its moves as objects of their own.
+        // A rebalance has the counts of a review, but lists its moves as separate objects.
         let status = ReviewStatus {
             summary: Deserialize::deserialize(&answer["status"]["summary"]).unwrap_or_default(),
             clusters: Deserialize::deserialize(&answer["status"]["clusters"]).unwrap_or_default(),
@@ -229,7 +229,7 @@ impl PreviewArgs {
         if let Some(path) = &self.out {
             let mut object = object.clone();
             if self.rollout.is_given() {
-                // With what an undo takes over.
+                // Includes the fields that an undo inherits.
                 object["spec"]["rollout"] = self.rollout.over(&answer["spec"]["rollout"]);
             }
             plan_file::write(path, object, &status)?;
@@ -244,7 +244,7 @@ impl PreviewArgs {
     }
 }
 
-/// Exit status 3 where something would fit nowhere.
+/// Returns exit status 3 if a workload would fit nowhere.
 fn fits(status: &ReviewStatus, mode: ReviewMode) -> anyhow::Result<()> {
     match status.summary.failed {
         0 => Ok(()),
@@ -252,12 +252,12 @@ fn fits(status: &ReviewStatus, mode: ReviewMode) -> anyhow::Result<()> {
     }
 }
 
-/// Counts, clusters before and after, the first moves, and all that fits nowhere.
+/// Returns counts, clusters before and after, the first moves, and all workloads that fit nowhere.
 pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     summary_in(ReviewMode::Fresh, screen, status, with_namespace)
 }
 
-/// As `summary`, in the words of the mode.
+/// Like `summary`, with the wording of the mode.
 pub fn summary_in(mode: ReviewMode, screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     let sums = &status.summary;
     let mut text = format!(
@@ -313,13 +313,13 @@ pub fn summary_in(mode: ReviewMode, screen: Screen, status: &ReviewStatus, with_
     format!("{text}{}", refused(screen, status, with_namespace, mode))
 }
 
-/// Says why nothing moves, or something fits nowhere, with exit status 3 (T5). Where there is
-/// nothing to do, all is well, unless a name that nothing has selects nothing.
+/// Returns an error with exit status 3 if nothing moves or a workload fits nowhere (T5). If there
+/// is nothing to do, returns `Ok`, unless an unknown name selects nothing.
 pub fn as_asked(status: &ReviewStatus) -> anyhow::Result<()> {
     as_asked_in(ReviewMode::Fresh, status)
 }
 
-/// As `as_asked`, in the words of the mode.
+/// Like `as_asked`, with the wording of the mode.
 pub fn as_asked_in(mode: ReviewMode, status: &ReviewStatus) -> anyhow::Result<()> {
     if status.summary.selected == 0 && !status.unknown_names.is_empty() {
         return Err(UsageError(format!("nothing is selected: {}", status.unknown_names.join("; "))).into());
@@ -335,14 +335,14 @@ pub fn as_asked_in(mode: ReviewMode, status: &ReviewStatus) -> anyhow::Result<()
     }
 }
 
-/// Returns the words for the workloads that cannot move. A displaced workload runs elsewhere
-/// meanwhile, and not all others lack a place.
+/// Returns the text for the workloads that cannot move. A displaced workload runs elsewhere in the
+/// meantime, and other reasons than capacity are possible.
 fn fails(status: &ReviewStatus, mode: ReviewMode) -> &'static str {
     if mode == ReviewMode::AsBefore {
         return "cannot return yet";
     }
     use MoveReason::{LimitReached, MovingAlready, NoClusterFits, NoRoom, NotWorthwhile};
-    // The limits keep others, which are not counted as failed.
+    // Workloads that the limits hold back do not count as failed.
     let is_usual = |reason| matches!(reason, NoRoom | NoClusterFits | LimitReached | NotWorthwhile | MovingAlready);
     match status.reasons.iter().all(|it| is_usual(it.reason)) {
         true => "would fit nowhere",
@@ -350,7 +350,7 @@ fn fails(status: &ReviewStatus, mode: ReviewMode) -> &'static str {
     }
 }
 
-/// The reasons with their counts, where the workloads themselves are not listed.
+/// Returns the reasons with their counts, if the workloads themselves are not listed.
 fn reasons(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     let sums = &status.summary;
     let is_listed = sums.failed <= status.unplaceable.len() as i64;
@@ -385,7 +385,7 @@ fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool, mode: Re
     format!("\n{}{}", table.on(screen), reasons(screen, status, with_namespace))
 }
 
-/// The moves by namespace and name. A review may also list workloads that stay.
+/// Returns the moves by namespace and name. A review may also list workloads that stay.
 fn in_order(moves: &[ReviewedMove]) -> Vec<&ReviewedMove> {
     let mut moves: Vec<_> = moves.iter().filter(|it| it.from.is_empty() || it.from != it.to).collect();
     natural::by_name(&mut moves, |it| &it.workload.name);
@@ -393,7 +393,7 @@ fn in_order(moves: &[ReviewedMove]) -> Vec<&ReviewedMove> {
     moves
 }
 
-/// Each move: what leaves a cluster behind a minus, what arrives behind a plus.
+/// Returns each move: leaving replicas with a minus, arriving ones with a plus.
 pub fn diff(mode: ReviewMode, screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     let mut text = String::new();
     let moves = in_order(&status.moves);
@@ -417,7 +417,7 @@ pub fn diff(mode: ReviewMode, screen: Screen, status: &ReviewStatus, with_namesp
     format!("{text}{}", refused(screen, status, with_namespace, mode))
 }
 
-/// `- member2: 4` and `+ member2: 2`: the clusters whose number changes.
+/// Returns the clusters with a changed number of replicas: `- member2: 4` and `+ member2: 2`.
 fn changes(moved: &ReviewedMove) -> Vec<String> {
     let lines = |sign: char, ones: &[Share], others: &[Share]| {
         let mut gone: Vec<_> = ones.iter().filter(|share| !others.contains(share)).collect();

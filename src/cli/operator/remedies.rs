@@ -1,7 +1,8 @@
-//! What would bring a workload to a cluster that does not get it, one change at a time.
+//! Suggests changes that would bring a workload to a cluster, one change at a time.
 //!
-//! For what fits nowhere the server has tried it already. For the other clusters the server is
-//! asked with one thing supposed to be otherwise: without the cluster's taints, or with more room.
+//! For workloads that fit nowhere the server has already evaluated them. For other clusters the
+//! server is queried with one hypothetical change: the cluster without taints, or with more
+//! capacity.
 
 use super::alike::some_of;
 use super::names::WorkloadBinding;
@@ -14,14 +15,13 @@ use ballast_api::karmada::cluster::v1alpha1::{Cluster, NOT_READY, UNREACHABLE};
 use ballast_api::{Pairs, core};
 use ballast_k8s::Quantity;
 
-/// Clusters that something is tried for. Each costs a question to the server.
+/// Maximum number of clusters for which changes are evaluated. Each costs a request.
 const TRIED_MAX: usize = 5;
-/// Sentences of advice, the best ones.
+/// Maximum number of suggestions.
 const HELPS_MAX: usize = 3;
 
-/// The sentences of the server about what fits nowhere; else those about clusters with a single
-/// objection.
-/// Nothing is tried here.
+/// Returns the server's suggestions for a workload that fits nowhere; else suggestions for clusters
+/// with a single objection. Sends no requests.
 pub fn named(fresh: &ReviewedDecision) -> Vec<String> {
     if !fresh.fits {
         return fresh.trace.help.clone();
@@ -34,8 +34,8 @@ pub fn named(fresh: &ReviewedDecision) -> Vec<String> {
     sentences
 }
 
-/// As `named`, with what the server says when it decides with the change: what brings most replicas
-/// comes first, and what was not tried comes last.
+/// Like `named`, with the server's decision after each change: changes that gain the most replicas
+/// come first, unevaluated ones last.
 pub async fn tried(server: &Server, found: &WorkloadBinding, fresh: &ReviewedDecision) -> anyhow::Result<Vec<String>> {
     if !fresh.fits {
         return Ok(named(fresh));
@@ -72,8 +72,8 @@ pub async fn tried(server: &Server, found: &WorkloadBinding, fresh: &ReviewedDec
     Ok(gains.chain(others).chain(not_selected(&unselected)).take(HELPS_MAX).collect())
 }
 
-/// The clusters that the workload does not get, without those that are lost: what would help there
-/// is for them to come back.
+/// Returns the clusters that the workload is not placed on, except lost ones, which can only be
+/// helped by their recovery.
 fn clusters_out(fresh: &ReviewedDecision) -> impl Iterator<Item = &ClusterVerdict> {
     let clusters = fresh.trace.attempts.last().map_or(&[][..], |attempt| &attempt.clusters);
     let is_lost = |seen: &ClusterVerdict| {
@@ -84,7 +84,7 @@ fn clusters_out(fresh: &ReviewedDecision) -> impl Iterator<Item = &ClusterVerdic
     clusters.iter().filter(move |seen| seen.out.is_some() && !is_lost(seen))
 }
 
-/// One sentence about all clusters that the placement does not select.
+/// Returns one sentence about all clusters that the placement does not select.
 fn not_selected(clusters: &[&ClusterVerdict]) -> Option<String> {
     let mut names: Vec<&str> = clusters.iter().map(|seen| &*seen.name).collect();
     natural::by_name(&mut names, |name| name);
@@ -95,11 +95,11 @@ fn not_selected(clusters: &[&ClusterVerdict]) -> Option<String> {
     }
 }
 
-/// The filter that alone keeps the workload away.
+/// Returns the only filter that excludes the cluster.
 fn only_objection(seen: &ClusterVerdict) -> Option<&str> {
     let mut objecting = seen.filters.iter().filter(|it| it.objection.is_some() && !it.overruled);
     let only = objecting.next()?;
-    // The placement selects it already, by another group.
+    // Another group of the placement already selects the cluster.
     let is_there = seen.in_other_group && only.filter == "ClusterAffinity";
     (objecting.next().is_none() && !is_there).then_some(&*only.filter)
 }
@@ -125,8 +125,8 @@ fn without_taints(seen: &ClusterVerdict) -> SupposedCluster {
     SupposedCluster { name: seen.name.clone(), taints: Some(Vec::new()), ..SupposedCluster::default() }
 }
 
-/// The cluster with room for all replicas of the workload. `None`: it has that already, or it is
-/// not known what a replica takes.
+/// Returns the cluster with capacity for all replicas of the workload. `None` if it already has
+/// enough, or if the resources of a replica are unknown.
 async fn more_room(
     server: &Server,
     found: &WorkloadBinding,
@@ -139,7 +139,7 @@ async fn more_room(
     let cluster: Cluster = match server.find(&path).await {
         Ok(Some(cluster)) => cluster,
         Ok(None) => return Ok(None),
-        // Without the right to read clusters their size is not known.
+        // Without permission to read clusters their size is unknown.
         Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.is(403)) => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -160,7 +160,7 @@ async fn more_room(
     Ok(Some((supposed, words)).filter(|_| !told.is_empty()))
 }
 
-/// How many replicas the cluster would get if it were so. `None`: it would not be chosen.
+/// Returns the number of replicas on the hypothetical cluster. `None` if it would not be chosen.
 async fn replicas_with(
     server: &Server,
     found: &WorkloadBinding,
@@ -169,7 +169,7 @@ async fn replicas_with(
 ) -> anyhow::Result<Option<i64>> {
     let (namespace, spec) = question(found, ReviewMode::Fresh);
     let suppose = Some(Suppose { clusters: vec![cluster], workloads: Vec::new() });
-    // Where it would stay is listed only with reasons.
+    // A workload that would not move is only listed with `explain`.
     let spec = ReviewSpec { suppose, explain: Explain::Losers, ..spec };
     let (status, _) = ask(server, namespace.as_deref(), &spec).await?;
     let decided = of_status(&status, found);

@@ -1,4 +1,4 @@
-//! Questions to the server: what would happen, and why. A question changes nothing.
+//! Placement reviews: hypothetical decisions and their reasons. A review changes nothing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,8 +16,8 @@ struct Question<'a> {
     spec: &'a ReviewSpec,
 }
 
-/// Asks about the namespace, or about everything if there is none. Returns the whole answer too, as
-/// the server wrote it.
+/// Requests a review of the namespace, or of everything if there is none. Also returns the complete
+/// response as sent by the server.
 pub async fn ask(server: &Server, namespace: Option<&str>, spec: &ReviewSpec) -> anyhow::Result<(ReviewStatus, Value)> {
     let api_version = "ballast.dev/v1alpha1";
     let (path, kind) = match namespace {
@@ -32,7 +32,7 @@ pub async fn ask(server: &Server, namespace: Option<&str>, spec: &ReviewSpec) ->
     Ok((status, answer))
 }
 
-/// `member2:2, member10:1`
+/// Returns a text such as `member2:2, member10:1`.
 pub fn places(shares: &[Share]) -> String {
     let mut shares = shares.to_vec();
     natural::by_name(&mut shares, |share| &share.name);

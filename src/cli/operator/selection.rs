@@ -1,4 +1,4 @@
-//! Which workloads a command is about: names, labels, policies and clusters.
+//! Selection of the workloads of a command: names, labels, policies and clusters.
 
 use super::names::{WorkloadArg, find};
 use super::server::Server;
@@ -22,21 +22,22 @@ pub struct SelectArgs {
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
 
-    /// Only what this policy manages: `NAMESPACE/NAME`, or the name of a ClusterPropagationPolicy
+    /// Only workloads that this policy manages: `NAMESPACE/NAME`, or the name of a
+    /// ClusterPropagationPolicy
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
 
-    /// Only what has replicas on all of these clusters
+    /// Only workloads with replicas on all of these clusters
     #[arg(long, value_name = "CLUSTERS", value_delimiter = ',')]
     pub placed_on: Vec<String>,
 
-    /// Only what has replicas on none of these clusters
+    /// Only workloads with replicas on none of these clusters
     #[arg(long, value_name = "CLUSTERS", value_delimiter = ',')]
     pub not_placed_on: Vec<String>,
 }
 
 impl SelectArgs {
-    /// Whether nothing is said, which means everything in the scope.
+    /// Returns whether nothing is specified, which selects everything in the scope.
     pub fn is_empty(&self) -> bool {
         let SelectArgs { workloads, selector, kind, policy, placed_on, not_placed_on } = self;
         workloads.is_empty()
@@ -47,7 +48,7 @@ impl SelectArgs {
             && not_placed_on.is_empty()
     }
 
-    /// The entries of a selection. Empty if nothing is said.
+    /// Returns the entries of a selection. Empty if nothing is specified.
     pub async fn entries(&self, server: &Server) -> anyhow::Result<Vec<SelectEntry>> {
         if self.is_empty() {
             return Ok(Vec::new());
@@ -75,7 +76,7 @@ impl SelectArgs {
     }
 }
 
-/// An entry for each workload that is named. A name that is unknown is wrong usage.
+/// Returns an entry for each named workload. An unknown name is a usage error.
 pub async fn named(server: &Server, words: &[String]) -> anyhow::Result<Vec<SelectEntry>> {
     let mut entries = Vec::new();
     for typed in WorkloadArg::all(words)? {
@@ -86,7 +87,7 @@ pub async fn named(server: &Server, words: &[String]) -> anyhow::Result<Vec<Sele
         }
         for found in find(server, &typed).await? {
             let workload = found.workload();
-            // A namespaced object means its own namespace.
+            // In all namespaces, the entry names the namespace of the object.
             let namespace = workload.namespace.filter(|_| server.namespace.is_none() && found.is_namespaced);
             if server.namespace.is_some() && !found.is_namespaced {
                 let fault = format!("{} has no namespace: select it with --all-namespaces", typed.shown());

@@ -1,7 +1,7 @@
-//! The conversation with the server: one request, one answer, and what a refusal means.
+//! Requests to the server, and its errors.
 //!
-//! A refusal keeps the server's words, because they name the right, the field and the value. What
-//! the author of the command line can mend is wrong usage; all else has failed.
+//! An error keeps the server's message, because it names the permission, the field and the value.
+//! Errors that the user of the command line can correct are usage errors; all others are failures.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -24,30 +24,30 @@ use ballast_k8s::Status;
 use ballast_node::UsageError;
 use ballast_node::kubeconfig::Connected;
 
-/// Objects of one page of a list.
+/// Number of objects in one page of a list.
 const PAGE_OBJECTS: usize = 500;
-/// The longest answer that is read. A page of large objects takes a few megabytes.
+/// Maximum size of a response in bytes. A page of large objects takes a few megabytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
-/// The longest line of a watch: one object, which a server bounds at 3 MiB.
+/// Maximum length of a line of a watch: one object, which a server limits to 3 MiB.
 const EVENT_BYTES_MAX: usize = 16 << 20;
 
-/// A server with the scope that the command line gives.
+/// A server with the scope from the command line.
 pub struct Server {
     connected: Connected,
-    /// The server inside this command, where the kubeconfig names a Karmada without Ballast.
+    /// The embedded server, if the kubeconfig names a Karmada without Ballast.
     embedded: Option<Embedded>,
     /// `None`: all namespaces.
     pub namespace: Option<String>,
-    /// The flags that give a command that is advised the same scope: ` -A`, ` -n shop`, or nothing.
+    /// The flags that give a suggested command the same scope: ` -A`, ` -n shop`, or nothing.
     pub scope: String,
     pub screen: Screen,
-    /// The namespace that `-n` names.
+    /// The namespace from `-n`.
     named_namespace: Option<String>,
-    /// Warnings that were printed: a dry run and the write after it have the same ones.
+    /// Warnings that were printed, because a dry run and the following write have the same ones.
     warned: Mutex<BTreeSet<String>>,
 }
 
-/// The server said no.
+/// The server rejected the request.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct Refused(pub Box<Status>);
@@ -59,8 +59,8 @@ impl Refused {
 }
 
 impl Server {
-    /// For a command that looks. Where the kubeconfig names a Karmada without Ballast, a server
-    /// inside this command reads it and answers by these rules.
+    /// Opens the server for a read-only command. If the kubeconfig names a Karmada without Ballast,
+    /// an embedded server reads it and responds by these rules.
     pub async fn open(args: &CommonArgs, rules: ProfileArgs) -> anyhow::Result<Server> {
         let named = args.server.connect().await?;
         let embedded = match embedded::kind_of_server(&named).await? {
@@ -77,8 +77,8 @@ impl Server {
         Ok(Server::of(args, connected, embedded))
     }
 
-    /// For a command that needs what Ballast keeps. `refusal` is what is said of a Karmada without
-    /// Ballast: it gets the URL and `what`.
+    /// Opens the server for a command that needs state stored by Ballast. `refusal` builds the
+    /// error for a Karmada without Ballast from the URL and `what`.
     pub async fn open_keeping(
         args: &CommonArgs,
         what: &str,
@@ -91,21 +91,21 @@ impl Server {
         }
     }
 
-    /// For a question about the past, which only a Ballast can answer.
+    /// Opens the server for a request about the past, which requires Ballast.
     pub async fn open_past(args: &CommonArgs, rules: ProfileArgs) -> anyhow::Result<Server> {
         let server = Server::open_keeping(args, "--at", embedded::needs_past).await?;
         rules.refuse_at(&server.connected.url)?;
         Ok(server)
     }
 
-    /// The server that the kubeconfig names, and which of the two it is.
+    /// Opens the server that the kubeconfig names, and returns which kind it is.
     pub async fn open_named(args: &CommonArgs) -> anyhow::Result<(Server, ServerKind)> {
         let server = Server::open_any(args).await?;
         let serves = embedded::kind_of_server(&server.connected).await?;
         Ok((server, serves))
     }
 
-    /// The server that the kubeconfig names, whatever it serves. Nothing is asked yet.
+    /// Opens the server that the kubeconfig names, whatever it serves. Sends no requests.
     pub async fn open_any(args: &CommonArgs) -> anyhow::Result<Server> {
         Ok(Server::of(args, args.server.connect().await?, None))
     }
@@ -126,8 +126,8 @@ impl Server {
         Server { connected, embedded, namespace, scope, screen, named_namespace, warned }
     }
 
-    /// Refuses `-n` for a command that cannot keep to a namespace. `why` names the reason, and what
-    /// to do instead.
+    /// Rejects `-n` for a command that cannot be limited to a namespace. `why` contains the reason
+    /// and the alternative.
     pub fn refuse_namespace(&self, why: &str) -> Result<(), UsageError> {
         match &self.named_namespace {
             None => Ok(()),
@@ -135,12 +135,12 @@ impl Server {
         }
     }
 
-    /// The namespace that `-n` names.
+    /// Returns the namespace from `-n`.
     pub fn named_namespace(&self) -> Option<&str> {
         self.named_namespace.as_deref()
     }
 
-    /// The path of a namespaced kind in the scope of the command.
+    /// Returns the path of a namespaced kind in the scope of the command.
     pub fn collection(&self, api: &str, resource: &str) -> String {
         match &self.namespace {
             Some(namespace) => format!("{api}/namespaces/{}/{resource}", escaped(namespace)),
@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Whether a server inside this command answers, which can move nothing.
+    /// Returns whether an embedded server responds, which can move nothing.
     pub fn is_embedded(&self) -> bool {
         self.embedded.is_some()
     }
@@ -157,7 +157,7 @@ impl Server {
         self.exchange(Method::GET, path, None, Vec::new()).await
     }
 
-    /// `None`: there is no such object.
+    /// Returns an object. `None` if it does not exist.
     pub async fn find<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<Option<T>> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
@@ -166,14 +166,15 @@ impl Server {
         }
     }
 
-    /// All objects of a collection, page by page, and the revision of the first page.
+    /// Lists all objects of a collection, page by page. Also returns the revision of the first
+    /// page.
     pub async fn list(&self, path: &str, selectors: &[(&str, &str)]) -> anyhow::Result<(Vec<Value>, String)> {
         let mut items = Vec::new();
         let revision = self.list_pages(path, selectors, |page| items.extend(page)).await?;
         Ok((items, revision))
     }
 
-    /// As `list`, with each page handed on.
+    /// Like `list`, but passes each page to `take`.
     pub async fn list_pages(
         &self,
         path: &str,
@@ -217,8 +218,8 @@ impl Server {
             .await
     }
 
-    /// Reads a watch until `seen` breaks, or until the server ends it. Then `None`. The path has a
-    /// query, without `watch`.
+    /// Reads a watch until `seen` breaks, or returns `None` when the server ends it. The path has a
+    /// query without `watch`.
     pub async fn watch<B>(
         &self,
         path: &str,
@@ -322,11 +323,11 @@ impl Server {
 
 /// Prints a warning as kubectl does.
 pub fn warn(text: &str) {
-    // Standard error may be closed; then the warning is lost.
+    // Standard error may be closed; the warning is then lost.
     let _ = writeln!(std::io::stderr(), "Warning: {text}");
 }
 
-/// Returns the path of a write that the server refuses if it does not know all its fields.
+/// Returns the path of a write that the server rejects if the object has unknown fields.
 fn strict(path: &str) -> String {
     let joint = if path.contains('?') { '&' } else { '?' };
     format!("{path}{joint}fieldValidation=Strict")
@@ -349,8 +350,8 @@ fn warning_text(header: &str) -> String {
     read
 }
 
-/// What a refused object lacks, in the words of a command line: the fields are the program's, so
-/// only the values and what is wrong with them are told.
+/// Returns the error without field paths, because the program wrote the fields: only the values and
+/// their faults.
 fn plain(refused: &Status) -> String {
     let causes = refused.details.iter().flat_map(|details| &details.causes);
     let told: Vec<String> = causes.map(|cause| plain_cause(&cause.field, &cause.message)).collect();
@@ -368,14 +369,13 @@ fn plain_cause(field: &str, message: &str) -> String {
     };
     match fault {
         "no cluster has this name" => format!("no cluster {value}{hint}"),
-        // These values are defaults and switches, which nobody has typed.
+        // These values are defaults and switches that the user has not typed.
         fault if ["true", "false", "NotRequired"].contains(&value) => format!("{field}: {fault}{hint}"),
         fault => format!("{value}: {fault}{hint} ({field})"),
     }
 }
 
-/// A segment of a path, or a value of a query: names never have other letters, what people type
-/// may.
+/// Escapes a segment of a path, or a value of a query. Names need no escaping, but typed text may.
 pub fn escaped(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }

@@ -15,21 +15,21 @@ use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
 
-/// Finished rebalances that a table lists; `-o wide` lists all.
+/// Maximum number of finished rebalances in a table; `-o wide` lists all.
 const FINISHED_SHOWN_MAX: usize = 10;
 
 #[derive(clap::Args, Debug)]
 pub struct StatusArgs {
-    /// The rebalance: its name, or `clusterrebalance/NAME` where a Rebalance has the same name.
-    /// Default: all of them, those in progress first
+    /// The rebalance: its name, or `clusterrebalance/NAME` if a Rebalance has the same name.
+    /// Default: all rebalances, those in progress first
     #[arg(value_name = "NAME")]
     rebalance: Option<String>,
 
-    /// Wait until it is over
+    /// Wait until it is finished
     #[arg(long, visible_alias = "follow", requires = "rebalance")]
     wait: bool,
 
-    /// Format of the answer
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t, conflicts_with = "wait")]
     output: WideFormat,
 
@@ -70,7 +70,7 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
             vec![row(&object)]
         }
     };
-    // Those in progress first, then the newest.
+    // Rebalances in progress first, then the newest.
     rows.sort_by_key(|row| (row.is_over, std::cmp::Reverse(row.created)));
     match output {
         Format::Table if rows.is_empty() => print("There are no rebalances here.\n"),
@@ -79,11 +79,11 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The rebalances in the scope, as far as the user may list them.
+/// Returns the rebalances in the scope that the user may list.
 async fn rows(server: &Server) -> anyhow::Result<Vec<Row>> {
     const API: &str = "/apis/ballast.dev/v1alpha1";
     let own = server.collection(API, "rebalances");
-    // A namespace on the command line is where the rebalances are.
+    // With a namespace on the command line, only namespaced rebalances are meant.
     let of_all = server.named_namespace().is_none().then(|| format!("{API}/clusterrebalances"));
     let (mut rows, mut refused, mut is_listed) = (Vec::new(), None, false);
     for path in [Some(own), of_all].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! `ballast survive`: what the loss of each domain of the fleet would strand (SG21).
+//! `ballast survive`: shows the workloads that the loss of each domain would strand (SG21).
 
 use clap::ValueEnum;
 
@@ -23,11 +23,11 @@ pub struct SurviveArgs {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// What is lost at once
+    /// Domain that is lost at once
     #[arg(long, value_enum, default_value_t)]
     by: DomainName,
 
-    /// Format of the answer
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: Format,
 
@@ -58,12 +58,12 @@ impl DomainName {
     }
 }
 
-/// Exit status 3 where something would fit nowhere, and 2 for a domain that is none.
+/// Runs the command: exit status 3 if a workload would fit nowhere, and 2 for an unknown domain.
 pub async fn run(args: SurviveArgs) -> anyhow::Result<()> {
     let server = Server::open(&args.common, args.rules).await?;
     let by = args.by.domain();
     let (select, survive) = (vec![SelectEntry::everything()], Some(Survive { by }));
-    // A domain has workloads of all namespaces. With -n, those of one namespace are counted.
+    // A domain has workloads of all namespaces. With -n, only one namespace is counted.
     let namespace = args.common.namespace.as_deref();
     let asked = ask(&server, namespace, &ReviewSpec { select, survive, ..ReviewSpec::default() }).await;
     let (status, _) = asked.map_err(|error| match error.downcast_ref::<Refused>() {
@@ -136,7 +136,7 @@ fn table(server: &Server, answers: &[&DomainSurvival], by: FailureDomain) -> Str
     format!("{}\n{}\n", table.without_empty_columns().on(server.screen), summary(stranding, answers.len(), by))
 }
 
-/// The last line: how many of the domains would strand workloads, each lost alone.
+/// Returns the last line: how many of the domains would strand workloads, each lost alone.
 fn summary(stranding: usize, of: usize, by: FailureDomain) -> String {
     let total = counted(of as i64, by.as_str());
     match (stranding, of) {
@@ -147,7 +147,7 @@ fn summary(stranding: usize, of: usize, by: FailureDomain) -> String {
     }
 }
 
-/// Whether there is such a cluster. The review leaves out clusters that are lost already.
+/// Returns whether the cluster exists. The review omits clusters that are lost already.
 async fn is_lost(server: &Server, by: FailureDomain, name: &str) -> anyhow::Result<bool> {
     if by != FailureDomain::Cluster {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! `ballast top`: the clusters, their room and their replicas, and how many of these are missing.
+//! `ballast top`: shows the clusters with their capacity and their ready and missing replicas.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -34,11 +34,11 @@ pub struct TopArgs {
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
 
-    /// Format of the answer
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: WideFormat,
 
-    /// Show it again every two seconds, until it is interrupted
+    /// Refresh every two seconds until interrupted
     #[arg(short = 'w', long)]
     watch: bool,
 
@@ -46,17 +46,17 @@ pub struct TopArgs {
     common: CommonArgs,
 }
 
-/// The pause of `--watch`: short enough for a person who waits, and long enough for a large fleet.
+/// Pause of `--watch`: short enough for interactive use, and long enough for a large fleet.
 const WATCH_PAUSE: Duration = Duration::from_secs(2);
 /// Moves the cursor home, and clears the screen.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
-/// What is used of a resource, and all there is of it: in cores, bytes or pieces.
+/// Used and total amount of a resource, in cores, bytes or pieces.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Room {
     used: f64,
     allocatable: f64,
-    /// As people read it: `used/all`.
+    /// The displayed amounts: `used/all`.
     #[serde(skip)]
     shown: (Quantity, Quantity),
 }
@@ -68,8 +68,8 @@ struct Row {
     name: String,
     region: String,
     ready: String,
-    /// Since when `ready` is so, and not before the cluster was created here: a condition may be
-    /// older than the object, for example when both come from a file.
+    /// The time since which `ready` has its value, at earliest the creation of the cluster here: a
+    /// condition may be older than the object, for example if both come from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,10 +79,10 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pods: Option<Room>,
     workloads: i64,
-    /// The wanted replicas there: those that are up, and the missing ones.
+    /// The wanted replicas on the cluster: the ready and the missing ones.
     replicas: i64,
-    /// As the server counts it, without the leaving replicas. `None`: it does not, or the user may
-    /// not ask.
+    /// The server's counts, without leaving replicas. `None` if the server does not count them, or
+    /// the user lacks permission.
     #[serde(skip_serializing_if = "Option::is_none")]
     counts: Option<ReplicaCounts>,
     arriving: i64,
@@ -108,13 +108,14 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
     let mut server = Server::open(&args.common, ProfileArgs::default()).await?;
     let selector = args.selector.as_deref().unwrap_or_default();
     let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
-    // A cluster's replicas are those of all namespaces, unless one is named.
+    // The replicas of a cluster are counted in all namespaces, unless one is given.
     if args.common.namespace.is_none() {
         server.namespace = None;
     }
     let mut lacking = Vec::new();
     let listed = server.list(path, &[("labelSelector", selector)]).await;
-    // A review of a namespace lists the clusters that its workloads are on. It knows no labels.
+    // A review of a namespace lists the clusters that its workloads are on. It cannot filter by
+    // label.
     let listed = match server.namespace.is_some() && selector.is_empty() {
         true => allowed(listed, &mut lacking)?.map(|(items, _)| items),
         false => Some(listed?.0),
@@ -138,7 +139,7 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
             Some(namespace) => format!("/apis/ballast.dev/v1alpha1/namespaces/{namespace}/{collection}"),
             None => format!("/apis/ballast.dev/v1alpha1/{collection}"),
         };
-        // Moves without a namespace are of no workload of a namespace.
+        // Cluster-scoped moves do not belong to workloads of a namespace.
         if server.namespace.is_some() && collection == "clustermoves" {
             continue;
         }
@@ -152,7 +153,7 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
             row.count(counted.get(&*row.name).copied().unwrap_or(&nothing));
         }
     }
-    // Labels choose clusters, and not workloads, so the sums are those of the clusters shown.
+    // Labels select clusters, not workloads, so the sums cover the displayed clusters.
     let is_whole = selector.is_empty();
     match args.output.on(&mut server.screen) {
         Format::Table => Ok(table(&server, &rows, review.as_ref().filter(|_| is_whole), &lacking, selector)),
@@ -161,8 +162,8 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
 }
 
 impl Row {
-    /// Takes over the counts of the server. `replicas` is the sum of those that are up and missing;
-    /// the leaving ones are counted apart.
+    /// Adds the counts of the server. `replicas` is the sum of ready and missing ones; leaving ones
+    /// are counted separately.
     fn count(&mut self, counted: &ClusterCounts) {
         let ReplicaCounts { workloads, wanted, ready, missing } = counted.replicas;
         let counts =
@@ -174,7 +175,7 @@ impl Row {
     }
 }
 
-/// The row of a cluster that the user may not read.
+/// Returns the row of a cluster that the user may not read.
 fn reviewed_row(counted: &ClusterCounts) -> Row {
     Row {
         name: counted.name.clone(),
@@ -185,12 +186,12 @@ fn reviewed_row(counted: &ClusterCounts) -> Row {
     }
 }
 
-/// Whether a rebalance is moving workloads. The moves of finished ones are kept for a day, and
-/// there may be tens of thousands of them.
+/// Returns whether a rebalance is moving workloads. Moves of finished rebalances are kept for a
+/// day, and there may be tens of thousands of them.
 async fn is_moving(server: &Server) -> anyhow::Result<bool> {
     for collection in ["clusterrebalances", "rebalances"] {
         let listed = server.list(&format!("/apis/ballast.dev/v1alpha1/{collection}"), &[]).await;
-        // Without the right to list them, it is not known.
+        // Unknown without permission to list them.
         let Some((items, _)) = allowed(listed, &mut Vec::new())? else { return Ok(true) };
         if items.iter().any(|item| item["status"]["summary"]["moving"].as_i64() > Some(0)) {
             return Ok(true);
@@ -199,7 +200,7 @@ async fn is_moving(server: &Server) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// What the caller may not see is left out, and told.
+/// Returns `None` if the user lacks permission, and adds the missing permission to `lacking`.
 fn allowed<T>(answer: anyhow::Result<T>, lacking: &mut Vec<String>) -> anyhow::Result<Option<T>> {
     match answer {
         Ok(found) => Ok(Some(found)),
@@ -246,7 +247,7 @@ fn row(cluster: &Cluster) -> Row {
     }
 }
 
-/// An amount as people read it: bytes in binary units, with at most one digit behind the point.
+/// Formats an amount for display: bytes in binary units, with at most one decimal.
 pub fn amount(resource: &str, amount: Quantity) -> String {
     const UNITS: [(&str, f64); 4] =
         [("Ti", (1_u64 << 40) as f64), ("Gi", (1 << 30) as f64), ("Mi", (1 << 20) as f64), ("Ki", 1024.0)];
@@ -275,7 +276,7 @@ fn count_bindings(rows: &mut [Row], bindings: &[AnyBinding]) {
     }
 }
 
-/// Moves under way: what the plan wants there, and what is there now.
+/// Counts moves in progress: the difference between the planned and the current replicas.
 fn count_moves(rows: &mut [Row], items: &[Value]) {
     let mut by_name: HashMap<String, &mut Row> = rows.iter_mut().map(|row| (row.name.clone(), row)).collect();
     for item in items {
@@ -374,7 +375,7 @@ fn table(
         let tone = if review.replicas.missing == 0 { Tone::Faint } else { Tone::Bad };
         let told = format!("Replicas: {}.", fleet::told_replicas(review));
         text = format!("{text}{}\n", server.screen.paint(tone, server.screen.wrapped(&told, 2)));
-        // A limit is shown although nothing waits: it may have been forgotten.
+        // A limit is shown even if nothing waits, because it may have been forgotten.
         let is_limited = review.evictions.rate_from == Some(RateFrom::EvictionLimit);
         let told = fleet::told_evictions(&review.evictions, now);
         if let Some(told) = told.or_else(|| is_limited.then(|| fleet::told_rate(&review.evictions))) {

@@ -1,4 +1,4 @@
-//! `ballast version`: which version the program is of, and which the server.
+//! `ballast version`: prints the versions of the program and of the server.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,11 +10,11 @@ use crate::cli::screen::data;
 
 #[derive(clap::Args, Debug)]
 pub struct VersionArgs {
-    /// Ask no server
+    /// Do not query a server
     #[arg(long)]
     client: bool,
 
-    /// Format of the answer
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: Format,
 
@@ -26,14 +26,14 @@ pub struct VersionArgs {
 #[serde(rename_all = "camelCase")]
 struct Versions {
     client: &'static str,
-    /// What the server says at `/version`.
+    /// The response of the server at `/version`.
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<Value>,
 }
 
 pub async fn run(args: VersionArgs) -> anyhow::Result<()> {
     let client = env!("CARGO_PKG_VERSION");
-    // The program's own version is told although no server answers.
+    // The program's own version is printed even if no server responds.
     let asked = match args.client {
         true => Ok(None),
         false => ask(&args.common).await.map(Some),

@@ -1,5 +1,5 @@
-//! What a preview supposes to be otherwise than it is: clusters that are lost, new or changed, and
-//! workloads of another size.
+//! Hypothetical changes of a preview: clusters that are lost, new or changed, and workloads of
+//! another size.
 
 use super::clusters::named;
 use super::names::{WorkloadArg, find};
@@ -13,23 +13,23 @@ use ballast_node::UsageError;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Suppose that")]
 pub struct WhatIfArgs {
-    /// These clusters are lost: names, or all with `region=eu-west` or another label
+    /// Assume that these clusters are lost: names, or all with `region=eu-west` or another label
     #[arg(long, value_name = "CLUSTERS", value_delimiter = ',')]
     pub suppose_lost: Vec<String>,
 
-    /// There is a new cluster like another one: `NEW=LIKE`
+    /// Assume a new cluster that equals an existing one: `NEW=LIKE`
     #[arg(long, value_name = "NEW=LIKE", value_delimiter = ',')]
     pub suppose_new: Vec<String>,
 
-    /// These clusters have no taints: names, or `region=eu-west`
+    /// Assume that these clusters have no taints: names, or `region=eu-west`
     #[arg(long, value_name = "CLUSTERS", value_delimiter = ',')]
     pub suppose_untainted: Vec<String>,
 
-    /// A cluster has these amounts in all: `member1:cpu=400,memory=1Ti`
+    /// Assume this total capacity of a cluster: `member1:cpu=400,memory=1Ti`
     #[arg(long, value_name = "CLUSTER:AMOUNTS")]
     pub suppose_room: Vec<String>,
 
-    /// A workload has this many replicas: `deployment/web=20`
+    /// Assume this number of replicas of a workload: `deployment/web=20`
     #[arg(long, value_name = "TYPE/NAME=REPLICAS")]
     pub suppose_replicas: Vec<String>,
 }
@@ -60,7 +60,7 @@ impl WhatIfArgs {
     }
 }
 
-/// One entry for a cluster, whatever several flags say of it.
+/// Returns the entry of a cluster, which several flags may share.
 fn cluster<'a>(clusters: &'a mut Vec<SupposedCluster>, name: &str) -> &'a mut SupposedCluster {
     let at = clusters.iter().position(|it| it.name == name).unwrap_or_else(|| {
         clusters.push(SupposedCluster { name: name.to_owned(), ..SupposedCluster::default() });

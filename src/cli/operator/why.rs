@@ -1,5 +1,5 @@
-//! `ballast why`: where a workload is and why, why it is not elsewhere, and what would have to
-//! change. What would help is tried, not guessed: the server decides each change on its own.
+//! `ballast why`: explains the placement of a workload, why it is not on other clusters, and which
+//! changes would help. Suggested changes are evaluated by the server, each separately.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -36,12 +36,12 @@ pub struct WhyArgs {
     #[arg(value_name = "TYPE/NAME", required = true)]
     workload: Vec<String>,
 
-    /// Ask about the past: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time such
-    /// as 2026-11-22T15:00:00Z, or a revision
+    /// Explain a decision in the past: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a
+    /// time such as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
 
-    /// Format of the answer
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: Format,
 
@@ -52,7 +52,7 @@ pub struct WhyArgs {
     common: CommonArgs,
 }
 
-/// A moment in the past, as it is typed.
+/// A moment in the past, as typed on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
     Ago(GoDuration),
@@ -61,7 +61,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// Whether a change of this time and revision is later. A change without a time is not.
+    /// Returns whether a change of this time and revision is later. A change without a time is not.
     pub fn is_before(&self, time: Option<Time>, revision: &str) -> bool {
         let AsOf { time: at, revision: at_revision } = as_of(self);
         let number = |revision: &str| revision.parse::<u64>().ok();
@@ -91,7 +91,7 @@ impl FromStr for Moment {
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// An age as kubectl shows it, with days: `2d`, `1d12h`, `10m`.
+/// Parses an age in kubectl's format, with days: `2d`, `1d12h`, `10m`.
 fn age(text: &str) -> Option<GoDuration> {
     let Some((days, rest)) = text.split_once('d') else { return text.parse().ok() };
     let days: u32 = days.parse().ok()?;
@@ -99,9 +99,8 @@ fn age(text: &str) -> Option<GoDuration> {
     rest.checked_add(Duration::from_secs(u64::from(days) * 86_400)).map(GoDuration)
 }
 
-/// A time as people type it, in UTC as all times are shown: `14:02`, `today 14:02`, `yesterday
-/// 14:02` or `2026-11-22 14:02`, each with or without seconds. A time of the day alone is the last
-/// such one.
+/// Parses a time in UTC, like all displayed times: `14:02`, `today 14:02`, `yesterday 14:02` or
+/// `2026-11-22 14:02`, each with optional seconds. A time without a day is its latest occurrence.
 fn typed_time(text: &str, now: Time) -> Option<Time> {
     let (day, clock) = match text.trim().rsplit_once([' ', 'T']) {
         Some((day, clock)) => (Some(day.trim()), clock.trim_end_matches('Z')),
@@ -127,7 +126,7 @@ fn typed_time(text: &str, now: Time) -> Option<Time> {
     Some(Time::from_seconds(time))
 }
 
-/// The moment in the terms of a review.
+/// Converts the moment to the type of a review.
 pub fn as_of(at: &Moment) -> AsOf {
     match at {
         Moment::Ago(ago) => {
@@ -140,7 +139,7 @@ pub fn as_of(at: &Moment) -> AsOf {
     }
 }
 
-/// A decision about one binding, out of a review that names nothing else.
+/// The decision about one binding, from a review of only this binding.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReviewedDecision {
     pub from: Vec<Share>,
@@ -150,12 +149,12 @@ pub struct ReviewedDecision {
     pub trace: Trace,
 }
 
-/// What is shown of a trace.
+/// The displayed part of a trace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Trace {
     pub attempts: Vec<Attempt>,
-    /// What would help, as the server has tried it.
+    /// Suggestions that the server has evaluated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub help: Vec<String>,
 }
@@ -175,7 +174,7 @@ pub struct ClusterVerdict {
     pub filters: Vec<Filter>,
     pub scores: Vec<Score>,
     pub free: Option<i64>,
-    /// What of the cluster is promised to others.
+    /// Capacity of the cluster that is reserved for other workloads.
     pub room: Option<String>,
     pub estimator: Option<EstimatorAnswer>,
     pub weight: Option<i64>,
@@ -186,7 +185,7 @@ pub struct ClusterVerdict {
     pub out: Option<String>,
 }
 
-/// What the estimator in the cluster says.
+/// The estimate of the estimator in the cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EstimatorAnswer {
@@ -199,7 +198,7 @@ pub struct EstimatorAnswer {
 pub struct Filter {
     pub filter: String,
     pub objection: Option<String>,
-    /// What the placement wants, and what the cluster has.
+    /// The requirement of the placement, and the value of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     pub overruled: bool,
@@ -252,7 +251,7 @@ pub async fn run(args: WhyArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The question about this one binding.
+/// Returns the review of this binding.
 pub fn question(found: &WorkloadBinding, mode: ReviewMode) -> (Option<String>, ReviewSpec) {
     let workload = found.workload();
     let namespace = found.binding.metadata.namespace.clone().filter(|_| found.is_namespaced);
@@ -276,7 +275,7 @@ async fn decided(
     Ok(of_status(&status, found))
 }
 
-/// What the review says of the binding.
+/// Returns the decision about the binding.
 pub fn of_status(status: &ReviewStatus, found: &WorkloadBinding) -> ReviewedDecision {
     let uid = found.binding.metadata.uid.as_deref().unwrap_or_default();
     let trace = |text: Option<&ballast_api::FreeForm>| {
@@ -300,8 +299,8 @@ pub fn of_status(status: &ReviewStatus, found: &WorkloadBinding) -> ReviewedDeci
     }
 }
 
-/// The last change of the targets and its time, as the binding records them. `None`: it was never
-/// placed.
+/// Returns the last change of the targets and its time, as recorded by the binding. `None` if it
+/// was never placed.
 fn last_change(binding: &AnyBinding) -> Option<(&str, Option<Time>)> {
     let recorded = LastChange::of(&binding.metadata.annotations);
     match recorded.filter(|change| change.led_to(&binding.spec.clusters)) {
@@ -339,7 +338,7 @@ fn told(
     text
 }
 
-/// The decision in words.
+/// Formats the decision as text.
 fn words(
     screen: Screen,
     found: &WorkloadBinding,
@@ -367,7 +366,7 @@ fn words(
     let mut sentence = |tone: Tone, words: &str| {
         text = format!("{text}{}\n", screen.paint(tone, screen.wrapped(&format!("  {words}"), 2)));
     };
-    // What would help has a list of its own.
+    // The suggestions have a separate list.
     let message =
         as_is.trace.help.iter().fold(as_is.message.clone(), |text, help| text.replacen(&format!("; {help}"), "", 1));
     if !message.is_empty() {
@@ -397,7 +396,7 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What estimators say, one line for each.
+/// Formats the estimates, one line for each.
 fn estimators(screen: Screen, attempt: &Attempt) -> String {
     let mut clusters: Vec<_> = attempt.clusters.iter().collect();
     natural::by_name(&mut clusters, |seen| &seen.name);
@@ -413,7 +412,8 @@ fn estimators(screen: Screen, attempt: &Attempt) -> String {
     clusters.iter().filter_map(told).collect()
 }
 
-/// NOW is what each cluster has, TODAY what it would get if the workload were decided today.
+/// Formats the clusters. NOW is the current number of replicas, TODAY the number if the workload
+/// were decided today.
 fn clusters(screen: Screen, attempt: &Attempt) -> String {
     use Side::{Left, Right};
     let mut table = Table::new(&[

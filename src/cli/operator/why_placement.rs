@@ -1,5 +1,5 @@
-//! `ballast why` for a placement of the Fleet family: the clusters that its scheduler picked, and
-//! why it did not pick the others. The latest policy snapshot tells both.
+//! `ballast why` for a placement of the KubeFleet family: the clusters that its scheduler picked,
+//! and why it did not pick the others. The latest policy snapshot contains both.
 
 use anyhow::bail;
 use serde::Deserialize;
@@ -24,10 +24,10 @@ use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::human_duration::human_duration;
 use ballast_node::UsageError;
 
-/// The label of the snapshot in force.
+/// The label of the latest snapshot.
 const LATEST: &str = "kubernetes-fleet.io/is-latest-snapshot=true";
 
-/// What the objects of a placement say.
+/// The objects of a placement.
 struct Told {
     kinds: &'static PlacementKinds,
     placement: AnyPlacement,
@@ -89,7 +89,7 @@ impl Told {
         })
     }
 
-    /// What the scheduler says of the whole policy.
+    /// Returns the scheduler's condition about the whole policy.
     fn verdict(&self) -> Option<&Condition> {
         let conditions = &self.snapshot.as_ref()?.status.conditions;
         conditions.iter().find(|condition| condition.type_ == "Scheduled")
@@ -99,7 +99,8 @@ impl Told {
         self.snapshot.as_ref().map_or(&[], |snapshot| &snapshot.status.target_clusters)
     }
 
-    /// What the placement has on a cluster. A binding that is leaving counts last.
+    /// Returns the state of the placement on a cluster. A binding that is being deleted counts
+    /// last.
     fn state(&self, cluster: &str) -> Option<&'static str> {
         let states = self.bindings.iter().filter(|it| it.spec.target_cluster == cluster).map(|it| {
             match (it.metadata.deletion_timestamp.is_some(), &it.spec.state) {

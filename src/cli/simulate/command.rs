@@ -23,24 +23,24 @@ pub struct Args {
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// Decide as Ballast does by default, or as Karmada's scheduler does
+    /// Scheduling profile: decide like Ballast by default, or like Karmada's scheduler
     #[arg(long, alias = "profile", value_enum, value_name = "PROFILE", default_value_t)]
     pub scheduling_profile: SchedulingProfile,
 
-    /// Merge this patch into every object of a resource, or into one, before anything is decided:
+    /// Merge this patch into every object of a resource, or into one, before any decision:
     /// `clusters=status.yaml`, `clusters/member1=status.yaml`
     #[arg(long = "patch", value_name = "RESOURCE[/NAME]=FILE")]
     pub patches: Vec<String>,
 
-    /// Format of the answers
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     pub output: Format,
 
-    /// Add the reasons to the answers of `-o json`. Tables always have them
+    /// Add the reasons to the output of `-o json`. Tables always contain them
     #[arg(long)]
     pub trace: bool,
 
-    /// Compare each answer with the `expect` of its case, and print only the differences. The exit
+    /// Compare each result with the `expect` of its case, and print only the differences. The exit
     /// status is 3 if there are any
     #[arg(long, conflicts_with = "trace")]
     pub check: bool,
@@ -53,15 +53,15 @@ pub enum Format {
     Json,
     /// For each binding how it was decided. FREE: the replicas that the cluster has capacity for,
     /// by the source FROM; WEIGHT: its share when replicas were divided; BEFORE, AFTER: replicas;
-    /// WHY NOT: why it was not chosen
+    /// WHY NOT: the reason why it was not chosen
     Table,
     /// Counts, and the replicas of each cluster before and after
     Summary,
-    /// For each binding that moves, what leaves and what arrives
+    /// For each binding that moves, the leaving and arriving replicas
     Diff,
 }
 
-/// Answers every case. Fails at the end if a case could not be read.
+/// Decides every case. Returns an error at the end if a case could not be parsed.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut options = Options {
         rules: match args.scheduling_profile {
@@ -124,8 +124,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the files, with the manifests of a folder in place of it, by name. As kubectl does, it
-/// leaves out files in folders below.
+/// Returns the files, with each folder replaced by its manifests, by name. Like kubectl, it skips
+/// subfolders.
 fn with_folders(files: &[PathBuf]) -> Result<Vec<PathBuf>, UsageError> {
     let mut all = Vec::new();
     for file in files {
@@ -151,7 +151,7 @@ fn with_folders(files: &[PathBuf]) -> Result<Vec<PathBuf>, UsageError> {
     Ok(all)
 }
 
-/// Reads `clusters/member1=status.yaml`.
+/// Parses a text such as `clusters/member1=status.yaml`.
 fn patch(text: &str) -> Result<Patch, UsageError> {
     let wrong = || UsageError(format!("--patch {text:?}: write RESOURCE=FILE or RESOURCE/NAME=FILE"));
     let (target, file) = text.split_once('=').ok_or_else(wrong)?;
@@ -179,10 +179,10 @@ fn patch(text: &str) -> Result<Patch, UsageError> {
     Ok(Patch { resource: plural.to_owned(), name, patch: read().map_err(UsageError::because)? })
 }
 
-/// The first bytes of every gzip file.
+/// The magic number of gzip files.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Decompresses a recording if it is compressed.
+/// Reads a recording, and decompresses it if it is compressed.
 fn read_text(file: &Path) -> io::Result<String> {
     let bytes = fs::read(file)?;
     let mut text = String::new();
@@ -193,8 +193,8 @@ fn read_text(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// What separates two files. JSON lines need a line break, and YAML manifests a separator that JSON
-/// lines must not have.
+/// Appends a separator of two files. JSON lines need a line break, and YAML manifests a separator
+/// that JSON lines must not have.
 fn separate_documents(text: &mut String) {
     if text.is_empty() {
         return;

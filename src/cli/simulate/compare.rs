@@ -1,9 +1,9 @@
-//! Compares answers with the expectations of recorded cases, by the rules in the READMEs beside the
-//! recordings. The promised fields must be equal; the wording of messages need not be.
+//! Compares results with the expectations of recorded cases, by the rules in the READMEs of the
+//! recordings. The specified fields must be equal; the wording of messages need not be.
 
 use serde_json::Value;
 
-/// The differences from the closest of `expected`. There are none if nothing is expected.
+/// Returns the differences from the closest of `expected`. Empty if nothing is expected.
 pub fn karmada(expected: &[Value], found: &Value) -> Vec<String> {
     let all = expected.iter().map(|expected| karmada_fields(expected, found));
     all.min_by_key(Vec::len).unwrap_or_default()
@@ -32,8 +32,8 @@ fn karmada_fields(expected: &Value, found: &Value) -> Vec<String> {
     differences.0
 }
 
-/// Sorts what counts as a set: bindings and selected clusters. Clusters that were not selected have
-/// a fixed order.
+/// Returns the differences of a KubeFleet case. Bindings and selected clusters are compared as
+/// sets; clusters that were not selected have a fixed order.
 pub fn fleet(expected: &Value, found: &Value) -> Vec<String> {
     let mut differences = Differences::default();
     if expected.is_null() {
@@ -77,7 +77,7 @@ fn as_set(list: &Value) -> Value {
     items.into()
 }
 
-/// The decisions about clusters, parted into selected and not selected.
+/// Returns the decisions about clusters, partitioned into selected and not selected.
 fn parted(outcome: &Value) -> [Value; 2] {
     let decisions = outcome["decisions"].as_array().cloned().unwrap_or_default();
     let (selected, left_out): (Vec<Value>, Vec<Value>) =

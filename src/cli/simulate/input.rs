@@ -1,14 +1,14 @@
-//! Reads recorded cases: JSON lines in the form of the vectors.
+//! Parses recorded cases: JSON lines in the format of the vectors.
 
 use serde_json::{Map, Value};
 
 use ballast_k8s::json_fault;
 
-/// A question to answer.
+/// A case to decide.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     Karmada(Case),
-    /// A placement of the Fleet family, as the line has it.
+    /// A placement of the KubeFleet family, as in the line.
     Fleet(Value),
 }
 
@@ -21,12 +21,12 @@ pub struct Case {
     /// The other bindings.
     pub others: Vec<Value>,
     pub binding: Value,
-    /// The answers that count as right: the recorded one, and the one with a stable sort if a sort
-    /// decided. Empty if the case has no expectation.
+    /// The accepted results: the recorded one, and the one with a stable sort if a sort decided.
+    /// Empty if the case has no expectation.
     pub expected: Vec<Value>,
 }
 
-/// A case that cannot be read, with its id if that is known.
+/// A case that cannot be parsed, with its id if that is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Malformed {
@@ -34,13 +34,12 @@ pub struct Malformed {
     pub why: String,
 }
 
-/// Reads the cases of a recording, in order. Lines are read one at a time, because recordings are
-/// long.
+/// Parses the cases of a recording, in order. Lines are parsed lazily, because recordings are long.
 pub fn inputs(text: &str) -> impl Iterator<Item = Result<Input, Malformed>> {
     text.lines().filter(|line| !line.trim().is_empty()).map(line)
 }
 
-/// Whether a text is JSON lines: it consists of objects, and one line is a whole case.
+/// Returns whether a text is JSON lines: it consists of objects, and one line is a complete case.
 pub fn are_lines(text: &str) -> bool {
     let is_case = |line: &str| {
         let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return false };
@@ -80,7 +79,7 @@ fn line(line: &str) -> Result<Input, Malformed> {
     Ok(Input::Karmada(Case { id, gates, clusters, others, binding, expected }))
 }
 
-/// Finds the id in a line that is not JSON, so that its author can find the line.
+/// Finds the id in a line that is not JSON, so that the error can name it.
 fn find_id(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("\"id\"")?;
     let rest = rest.trim_start().strip_prefix(':')?.trim_start();

@@ -1,4 +1,4 @@
-//! Decides one case of Karmada's kinds, and reports it in the form of the vectors' `expect`.
+//! Decides one case of Karmada's kinds, and reports it in the format of the vectors' `expect`.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,7 +54,7 @@ pub struct ExpectedCondition {
     pub message: String,
 }
 
-/// The outcome of a case, with the reasons if `explained`.
+/// Returns the result of a case, with the reasons if `explained`.
 pub fn decide(case: &Case, options: &Options, explained: bool) -> Result<(Report, Option<Trace>), Malformed> {
     let (fleet, workloads, binding) = read(case)?;
     let request = binding.request();
@@ -67,7 +67,7 @@ pub fn decide(case: &Case, options: &Options, explained: bool) -> Result<(Report
     Ok((binding.report(&decision), Some(trace)))
 }
 
-/// The view and the binding of a case.
+/// Parses the clusters, workloads and binding of a case.
 pub fn read(case: &Case) -> Result<(ClusterSet, Workloads, Binding), Malformed> {
     let mut fleet = ClusterSet::default();
     for (index, cluster) in case.clusters.iter().enumerate() {
@@ -88,7 +88,7 @@ fn decode<T: DeserializeOwned>(case: &Case, what: &str, value: &Value) -> Result
     T::deserialize(value).map_err(|error| Malformed { id: Some(case.id.clone()), why: format!("{what}: {error}") })
 }
 
-/// Either kind of binding.
+/// A binding of either kind.
 pub struct Binding {
     pub metadata: ObjectMeta,
     pub spec: ResourceBindingSpec,
@@ -105,7 +105,7 @@ impl Binding {
         Ok(Binding { metadata, spec, status })
     }
 
-    /// Where the binding is, by name.
+    /// Returns the targets of the binding, by name.
     pub fn targets(&self) -> Vec<ExpectedTarget> {
         let mut targets: Vec<ExpectedTarget> = self.spec.clusters.iter().map(ExpectedTarget::before).collect();
         targets.sort_by(|a, b| a.name.cmp(&b.name));
@@ -182,7 +182,7 @@ impl ExpectedTarget {
         ExpectedTarget { name: target.name.to_string(), replicas: target.replicas, components: components.collect() }
     }
 
-    /// A target without components.
+    /// Returns a target without components.
     pub fn plain(share: Share) -> ExpectedTarget {
         ExpectedTarget { name: share.name, replicas: share.replicas, components: Vec::new() }
     }

@@ -1,12 +1,12 @@
-//! Answers manifests: what the scheduler would decide for each binding, and what triggers and
-//! rebalances among them would change.
+//! Decides manifests: the result of the scheduler for each binding, and the changes of triggers and
+//! rebalances among them.
 //!
 //! 1. Triggers mark their bindings.
-//! 2. Each binding is decided, as the scheduler does. With reservations, what one is given is gone
-//!    for those after it.
-//! 3. Rebalances plan, one after another, over the result.
+//! 2. Each binding is decided, like the scheduler does. With reservations, capacity given to a
+//!    binding is unavailable for the following ones.
+//! 3. Rebalances plan, one after another, based on the result.
 //!
-//! Memory and time are linear: what bindings share (clusters, groups, placements) is converted
+//! Memory and time are linear: data that bindings share (clusters, groups, placements) is converted
 //! once.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -31,34 +31,35 @@ use ballast_scheduler::planning::{
 };
 use ballast_watch::View;
 
-/// Makes the answers of a world, one after another.
+/// Computes the results for a world, one after another.
 pub struct Answers {
     world: World,
     profile: Profile,
     pass: Pass,
-    /// What the pass has decided. Each binding is decided once, so a second look begins a new pass.
+    /// Bindings that the pass has decided. Each binding is decided once, so a second decision
+    /// starts a new pass.
     decided: HashSet<Key>,
     /// Bindings with a trigger.
     marked: BTreeSet<Key>,
-    /// Where rebalances move bindings, and which of them.
+    /// The targets of bindings that a rebalance moves, and the name of that rebalance.
     moved: HashMap<Key, (Vec<ExpectedTarget>, String)>,
-    /// Bindings for which a rebalance found no place, and why.
+    /// Bindings that do not fit in the plan of a rebalance, and why.
     refused: HashMap<Key, String>,
-    /// What triggers and rebalances ask for and could not be done, and how near rebalances come to
-    /// their objectives, in sentences.
+    /// Sentences about requests of triggers and rebalances that could not be fulfilled, and about
+    /// how close rebalances come to their objectives.
     pub remarks: Vec<String>,
 }
 
-/// The answer to one binding.
+/// The result for one binding.
 pub struct Answer {
     pub id: String,
     /// The targets before, by name.
     pub before: Vec<ExpectedTarget>,
     pub report: Report,
     pub trace: Option<Trace>,
-    /// The rebalance that moves it.
+    /// The rebalance that moves the binding.
     pub rebalance: Option<String>,
-    /// Why a rebalance has found no place for it. It stays where it is.
+    /// Why the binding did not fit in the plan of a rebalance. It keeps its targets.
     pub refused: Option<String>,
 }
 
@@ -73,12 +74,12 @@ impl Answers {
         answers
     }
 
-    /// The keys of the bindings, in the order of the manifests.
+    /// Returns the keys of the bindings, in the order of the manifests.
     pub fn keys(&self) -> Vec<Key> {
         self.world.bindings.clone()
     }
 
-    /// What is probably a mistake in the manifests.
+    /// Returns probable mistakes in the manifests.
     pub fn warnings(&self) -> &[String] {
         &self.world.warnings
     }
@@ -87,7 +88,7 @@ impl Answers {
         &self.world.malformed
     }
 
-    /// The objects that were ignored, by kind: `1 ConfigMap`.
+    /// Returns the ignored objects, by kind: `1 ConfigMap`.
     pub fn ignored(&self) -> Vec<String> {
         self.world.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect()
     }
@@ -134,7 +135,7 @@ impl Answers {
             }
             false => (self.pass.decide(request), None),
         };
-        // A member of a group is decided as if all others stayed where they are.
+        // A member of a group is decided as if all others keep their targets.
         self.pass.record_unmoved(request);
         if let Some(to) = decided.0.targets().filter(|_| self.profile.reserves) {
             self.pass.take_arrivals(request, &request.targets, to);
@@ -183,7 +184,7 @@ impl Answers {
         self.world.asked = asked;
     }
 
-    /// Writes the decisions into the view, where rebalances look.
+    /// Writes the decisions into the view of the planners.
     fn settle(&mut self) {
         for key in self.keys() {
             let Ok(answer) = self.answer(&key, false) else { continue };
@@ -212,7 +213,7 @@ impl Answers {
         let told = |errors: FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let selection = Selection::new(&spec.selected(), &spec.exclude, namespace, &view).map_err(told)?;
         let now = time(&view);
-        // There is no clock, so tolerations with a time limit have not ended.
+        // There is no clock, so tolerations with a time limit have not expired.
         let mut present =
             PlanningSnapshot { now: Time::default(), ..Planner::new(self.profile.clone()).snapshot(view, now) };
         if let Some(clearing) = Clearing::of_rebalance(spec) {
@@ -244,12 +245,12 @@ impl Answers {
     }
 }
 
-/// Returns the fault of a text that the command has made, where a line and a column mean nothing.
+/// Returns the fault of a generated text without its position, which is meaningless.
 fn without_position(fault: &str) -> &str {
     fault.split(" (line ").next().unwrap_or(fault)
 }
 
-/// A pass in which nothing is decided yet.
+/// Returns a pass in which nothing is decided yet.
 fn first_pass(world: &World, profile: &Profile) -> Pass {
     let view = Arc::new(world.view.clone());
     let now = time(&view);
@@ -257,15 +258,15 @@ fn first_pass(world: &World, profile: &Profile) -> Pass {
     Pass::new(&present.clusters, &workloads(world), profile)
 }
 
-/// The time of the manifests: that of the last placement. What was placed long before it and is not
-/// reported is not expected any more.
+/// Returns the time of the manifests: the time of the last placement. Reservations for placements
+/// long before it have expired.
 fn time(view: &View) -> Time {
     let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
     let placed = bindings.filter_map(|object| PartialBinding::of(&object.text.content()).ok()?.placed_at());
     placed.max().unwrap_or_default()
 }
 
-/// The members of all groups. Most bindings are in none, and are not parsed for that.
+/// Returns the members of all groups. Bindings in no group are not parsed.
 fn workloads(world: &World) -> Workloads {
     let mut workloads = Workloads::default();
     for object in world.bindings.iter().filter_map(|key| world.view.get(key)) {
@@ -284,7 +285,7 @@ fn workloads(world: &World) -> Workloads {
 
 const GROUPS: &[u8] = b"workloadAffinityGroups";
 
-/// The line of an answer in JSON.
+/// Returns the JSON line of a result.
 pub fn line(answer: &Answer, with_trace: bool) -> Value {
     let mut line = super::line(&answer.id, &answer.report, answer.trace.as_ref().filter(|_| with_trace));
     if let Some(rebalance) = &answer.rebalance {

@@ -1,10 +1,10 @@
 //! `ballast simulate`: decisions offline, for what-if and for CI.
 //!
 //! Reads Kubernetes objects (YAML or JSON documents) or JSON lines with one case each, and writes
-//! one answer for each binding or case in input order. It needs no server, no clock and no network.
-//! A case that cannot be read is answered with an error, and all others are still answered.
+//! one result for each binding or case in input order. It needs no server, no clock and no network.
+//! A case that cannot be parsed has an error as its result, and all others are still decided.
 //!
-//! Triggers and rebalances among the objects are carried out: see `manifests`.
+//! Triggers and rebalances among the objects are executed: see `manifests`.
 
 mod command;
 mod compare;
@@ -29,16 +29,16 @@ pub use world::Patch;
 use super::simulate_fleet::simulate_fleet;
 use ballast_engine::karmada::{Profile, Rules, Trace};
 
-/// The format of the answers.
+/// The format of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// One JSON object on a line for each case, in the form of the vectors' `expect`.
+    /// One JSON object on a line for each case, in the format of the vectors' `expect`.
     Json,
     /// A table for people: the outcome, and a line for each cluster with its scores and reasons.
     Table,
     /// Counts, and the clusters before and after.
     Summary,
-    /// What leaves and what arrives, for each binding that moves.
+    /// The leaving and arriving replicas of each binding that moves.
     Diff,
 }
 
@@ -46,33 +46,33 @@ pub enum Output {
 pub struct Options {
     pub rules: Rules,
     pub output: Output,
-    /// Whether JSON answers contain the reasons. Tables always do.
+    /// Whether JSON results contain the reasons. Tables always do.
     pub trace: bool,
-    /// Whether to print only the answers that differ from the cases' expectations.
+    /// Whether to print only the results that differ from the cases' expectations.
     pub check: bool,
     /// Merged into the objects of manifests before anything is decided.
     pub patches: Vec<Patch>,
-    /// The files of the text, each with the byte where it begins. Errors name them.
+    /// The files of the text, each with its start offset in bytes. Errors name them.
     pub files: Vec<(usize, String)>,
 }
 
-/// How many cases of a text had which result.
+/// Counts of the results of a text's cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub cases: usize,
-    /// Cases that could not be read.
+    /// Cases that could not be parsed.
     pub malformed: usize,
-    /// Cases whose expectation was not met.
+    /// Cases with unmet expectations.
     pub different: usize,
     /// Bindings of manifests that fit nowhere.
     pub unplaced: usize,
-    /// What triggers and rebalances ask for and could not be done, in sentences.
+    /// Sentences about requests of triggers and rebalances that could not be fulfilled.
     pub remarks: Vec<String>,
     /// The objects that were ignored, by kind: `1 ConfigMap`.
     pub ignored: Vec<String>,
 }
 
-/// Answers every case of `text`, which is a recording or manifests.
+/// Decides every case of `text`, which is a recording or manifests.
 pub fn simulate(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<Tally> {
     match input::are_lines(text) {
         true => recorded(text, options, out),
@@ -101,12 +101,12 @@ fn recorded(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<Ta
     Ok(tally)
 }
 
-/// The line for a case that could not be read.
+/// Returns the line for a case that could not be parsed.
 fn unread(error: &Malformed) -> String {
     format!("{}\n", json!({"id": error.id, "error": error.why}))
 }
 
-/// The answer in the wanted format.
+/// Returns the result in the requested format.
 fn told(input: &Input, options: &Options) -> Result<String, Malformed> {
     match (input, options.output) {
         (Input::Karmada(case), Output::Table) => karmada::decide(case, options, true)
@@ -117,8 +117,8 @@ fn told(input: &Input, options: &Options) -> Result<String, Malformed> {
     }
 }
 
-/// A line with the differences between the answer and the case's expectation. `None` if there are
-/// none.
+/// Returns a line with the differences between the result and the case's expectation. `None` if
+/// there are none.
 fn checked(input: &Input, options: &Options) -> Result<Option<Value>, Malformed> {
     let (id, differences) = match input {
         Input::Karmada(case) => (Value::from(&*case.id), compare::karmada(&case.expected, &answer(case, options)?)),
@@ -127,7 +127,7 @@ fn checked(input: &Input, options: &Options) -> Result<Option<Value>, Malformed>
     Ok((!differences.is_empty()).then(|| json!({"id": id, "differences": differences})))
 }
 
-/// The answer to one case, as a line of JSON.
+/// Returns the result of one case, as JSON.
 pub fn answer(case: &Case, options: &Options) -> Result<Value, Malformed> {
     let (report, trace) = karmada::decide(case, options, options.trace)?;
     Ok(line(&case.id, &report, trace.as_ref()))
@@ -146,7 +146,7 @@ fn line(id: &str, report: &Report, trace: Option<&Trace>) -> Value {
 }
 
 impl Options {
-    /// The rules with the gates that a case sets.
+    /// Returns the profile with the gates that a case sets.
     pub fn profile(&self, gates: &Map<String, Value>) -> Profile {
         let mut profile = match self.rules {
             Rules::Karmada => Profile::karmada(),

@@ -1,4 +1,4 @@
-//! The answers to manifests in each format. A summary keeps only counts, so its memory does not
+//! The results for manifests in each format. A summary keeps only counts, so its memory does not
 //! grow with the number of bindings.
 
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use crate::cli::table::Side::{Left, Right};
 use crate::cli::table::{Table, cell};
 use ballast_scheduler::cause::counted;
 
-/// The number of bindings without a place that a summary names, and of warnings that are printed.
+/// Maximum number of unplaced bindings that a summary names, and of printed warnings.
 const NAMED_MAX: usize = 20;
 
-/// Answers every binding of the manifests.
+/// Decides every binding of the manifests.
 pub fn manifests(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<Tally> {
     let mut answers = Answers::new(World::read(text, &options.patches, &options.files), options);
     let mut tally =
@@ -67,14 +67,14 @@ pub fn manifests(text: &str, options: &Options, out: &mut dyn Write) -> io::Resu
     Ok(tally)
 }
 
-/// The message of a binding that fits nowhere, or that a rebalance has no place for.
+/// Returns the message of a binding that fits nowhere, or does not fit in the plan of a rebalance.
 fn why_unplaced(answer: &Answer) -> Option<&str> {
     let condition = answer.report.condition.as_ref().filter(|condition| condition.status == "False");
     let message = condition.filter(|_| answer.report.skip.is_none()).map(|condition| &*condition.message);
     message.or(answer.refused.as_deref())
 }
 
-/// `m1:2,m2:2`; without replicas, the names alone.
+/// Returns a text such as `m1:2,m2:2`, or only the names without replicas.
 fn told(targets: &[ExpectedTarget]) -> String {
     let one = |target: &ExpectedTarget| match target.replicas {
         0 => target.name.clone(),
@@ -102,7 +102,7 @@ fn diff(answer: &Answer) -> String {
     if text.is_empty() { text } else { format!("{}{cause}\n{text}", answer.id) }
 }
 
-/// The counts over all answers.
+/// The counts over all results.
 #[derive(Default)]
 struct Summary {
     bindings: usize,
@@ -110,7 +110,7 @@ struct Summary {
     moved: usize,
     left_alone: usize,
     replicas: i64,
-    /// By cluster: replicas before and after, and bindings after.
+    /// Replicas before and after, and bindings after, by cluster.
     clusters: BTreeMap<String, (i64, i64, i64)>,
     unplaced: Vec<(String, String)>,
     unplaced_count: usize,

@@ -1,5 +1,5 @@
-//! An answer as a table for people: the decision, and for each cluster what it has, what it gets,
-//! and why it was not chosen.
+//! A result as a table for people: the decision, and for each cluster its scores, its replicas, and
+//! why it was not chosen.
 
 use std::fmt::Write;
 
@@ -40,7 +40,7 @@ fn outcome(report: &Report) -> String {
     }
 }
 
-/// What the clusters were grouped by, and the values of the groups.
+/// Appends the groups of clusters, and their values.
 fn groups(attempt: &Attempt, text: &mut String) {
     let Some(by) = &attempt.spread_by else { return };
     let by = by.to_uppercase();
@@ -91,7 +91,8 @@ fn row(cluster: &ClusterTrace) -> Vec<Cell> {
     ]
 }
 
-/// A placement of the Fleet family: its bindings, then the clusters that were not selected.
+/// Formats a placement of the KubeFleet family: its bindings, then the clusters that were not
+/// selected.
 pub fn write_fleet(outcome: &Value) -> String {
     let word = |value: &Value| match value {
         Value::String(word) => word.clone(),

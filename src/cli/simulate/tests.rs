@@ -1,4 +1,4 @@
-//! The output of `simulate` for people.
+//! Tests of the output of `simulate` for people.
 
 use super::*;
 

@@ -1,7 +1,8 @@
-//! Manifests as one world: the clusters and the bindings of a fleet, and the requests about them.
+//! The content of manifests: the clusters and the bindings of a fleet, and the requests to move
+//! them.
 //!
-//! Documents are read one by one and kept as texts, so a world of 100,000 bindings takes little
-//! more memory than its manifests.
+//! Documents are read one by one and kept as text, so 100,000 bindings need little more memory than
+//! their manifests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use ballast_watch::View;
 /// The namespace of a namespaced object whose manifest names none.
 const NAMESPACE: &str = "default";
 
-/// Everything that the manifests say.
+/// The content of all manifests.
 pub struct World {
     pub clusters: ClusterSet,
     pub view: View,
@@ -42,23 +43,23 @@ pub struct World {
     /// Objects that are ignored, by kind.
     pub ignored: BTreeMap<String, usize>,
     pub malformed: Vec<Malformed>,
-    /// Fields of a status that are not known, and objects that are given twice.
+    /// Unknown fields of a status, and duplicate objects.
     pub warnings: Vec<String>,
     /// The placements of bindings as texts, each with the first binding that has it.
     placements: HashMap<String, String>,
 }
 
-/// An object that asks for fresh placements.
+/// An object that requests new placements.
 pub enum FreshRequest {
     Rebalancer(Box<WorkloadRebalancer>),
     Task(Box<RescheduleTask>),
     Rebalance { name: String, namespace: Option<String>, spec: Box<RebalanceSpec> },
 }
 
-/// A merge patch for clusters or bindings, as `--patch` names it.
+/// A merge patch for clusters or bindings, from `--patch`.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    /// The plural resource, in small letters.
+    /// The plural resource, in lower case.
     pub resource: String,
     /// `None`: every object of the resource.
     pub name: Option<String>,
@@ -66,7 +67,7 @@ pub struct Patch {
 }
 
 impl World {
-    /// Reads the objects of a text. `files` are its parts, each with the byte where it begins.
+    /// Reads the objects of a text. `files` are its parts, each with its start offset in bytes.
     pub fn read(text: &str, patches: &[Patch], files: &[(usize, String)]) -> World {
         let mut world = World {
             clusters: ClusterSet::default(),
@@ -99,7 +100,8 @@ impl World {
         world
     }
 
-    /// The view that rebalances look at: after the passes, and after the rebalances before.
+    /// Returns the view that rebalances plan on: after the passes, and after the previous
+    /// rebalances.
     pub fn settled(&self) -> &View {
         self.settled.as_ref().unwrap_or(&self.view)
     }
@@ -109,7 +111,7 @@ impl World {
         self.settled.get_or_insert_with(|| view.clone()).put(object);
     }
 
-    /// Warns of clusters and regions that placements name and that no cluster has.
+    /// Warns about clusters and regions in placements that no cluster has.
     fn warn_of_clusters(&mut self) {
         let mut placements: Vec<_> = std::mem::take(&mut self.placements).into_iter().collect();
         placements.sort_by(|one, other| one.1.cmp(&other.1));
@@ -120,7 +122,7 @@ impl World {
         }
     }
 
-    /// Refuses what a server refuses under strict field validation.
+    /// Returns the faults that a server rejects under strict field validation.
     fn check(&mut self, object: &mut Map<String, Value>) -> Result<(), String> {
         let ManifestFaults { errors, warnings } = manifest_check::check(object);
         let name = || {
@@ -141,7 +143,8 @@ impl World {
         let Some(kind) = object.get("kind").and_then(Value::as_str).map(str::to_owned) else {
             return Err("an object needs a kind".to_owned());
         };
-        // Fleet's ClusterResourceBinding is not Karmada's, and Cluster API's Cluster is not either.
+        // KubeFleet's ClusterResourceBinding is not Karmada's, and Cluster API's Cluster is not
+        // either.
         if let Some(group) = foreign_group(&kind, &object) {
             *self.ignored.entry(format!("{kind} of {group}")).or_default() += 1;
             return Ok(());
@@ -192,7 +195,7 @@ impl World {
             self.clusters.upsert(convert::cluster(&cluster).0);
         }
         if POLICIES.contains(&resource) {
-            // Bindings have their own placement. A policy only says which bindings a request
+            // Bindings have their own placement. A policy only determines which bindings a request
             // selects.
             *self.ignored.entry(kind.clone()).or_default() += 1;
         }
@@ -224,8 +227,8 @@ const KINDS: [(&str, &str); 9] = [
     ("ClusterRebalance", "ballast.dev"),
 ];
 
-/// The group of an object whose kind has the name of a known kind but another group. An object
-/// without a group is of the known kind.
+/// Returns the group of an object if its kind has the name of a known kind but another group. An
+/// object without a group has the known kind.
 fn foreign_group<'a>(kind: &str, object: &'a Map<String, Value>) -> Option<&'a str> {
     let (group, _) = object.get("apiVersion")?.as_str()?.split_once('/')?;
     let (_, own) = KINDS.iter().find(|(name, _)| *name == kind)?;
@@ -250,7 +253,7 @@ fn key_of(resource: GroupResource, is_namespaced: bool, object: &Map<String, Val
     }
 }
 
-/// An object as a view keeps it.
+/// Converts an object to the form in a view.
 pub fn object_of(key: Key, object: &Map<String, Value>) -> Result<Arc<Object>, String> {
     let json = serde_json::to_vec(object).map_err(|error| error.to_string())?;
     Object::decode(key, Revision(1), json.into()).map(Arc::new).map_err(|error| error.source.to_string())
@@ -262,7 +265,7 @@ impl Patch {
     }
 }
 
-/// RFC 7386.
+/// Merges a patch, as in RFC 7386.
 fn merge(object: &mut Map<String, Value>, patch: &Value) {
     let mut whole = Value::Object(std::mem::take(object));
     json_patch::merge(&mut whole, patch);
@@ -271,15 +274,15 @@ fn merge(object: &mut Map<String, Value>, patch: &Value) {
     }
 }
 
-/// A list whose items are read one by one.
+/// A list with items that are parsed one by one.
 #[derive(Deserialize)]
 struct List<'a> {
     #[serde(borrow, default)]
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads a stream as kubectl does: documents between lines of three dashes, or JSON objects one
-/// after the other. The items of a list have the number of the list, and the byte where it begins.
+/// Reads a stream like kubectl: documents between lines of three dashes, or consecutive JSON
+/// objects. The items of a list have the number and the offset of the list.
 fn each_document(text: &str, take: &mut dyn FnMut(usize, usize, Result<Map<String, Value>, String>)) {
     let mut number = 0;
     let offset = |part: &str| part.as_ptr().addr() - text.as_ptr().addr();
@@ -302,7 +305,7 @@ fn each_document(text: &str, take: &mut dyn FnMut(usize, usize, Result<Map<Strin
     }
 }
 
-/// The documents of a YAML stream, as parts of its text.
+/// Returns the documents of a YAML stream, as parts of its text.
 fn documents(text: &str) -> impl Iterator<Item = &str> {
     let is_separator = |line: &str| line.trim_end() == "---" || line.starts_with("--- ");
     let mut left = Some(text);

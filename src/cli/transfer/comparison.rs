@@ -14,12 +14,12 @@ use ballast_resource::ResourceKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredState {
     pub revision: Revision,
-    /// The revision that the object began with.
+    /// The revision at which the object was created.
     pub created: Revision,
     pub digest: Fingerprint,
 }
 
-/// Equal for equal objects, whatever their `resourceVersion`.
+/// A hash that is equal for equal objects, regardless of their `resourceVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
 
@@ -35,24 +35,24 @@ impl Fingerprint {
     }
 }
 
-/// What becomes of the objects of one kind.
+/// The result of comparing the objects of one kind.
 #[derive(Debug, Default)]
 pub struct Comparison {
     pub read: usize,
     pub same: usize,
-    /// As texts, which take a tenth of what trees do.
+    /// Stored as text, which takes a tenth of the memory of trees.
     pub new: Vec<(Key, Document)>,
     pub changed: Vec<(Key, StoredState, Tree)>,
     /// Sorted by key.
     pub only_here: Vec<(Key, StoredState)>,
     /// The object's name and the reason.
     pub refused: Vec<(String, String)>,
-    /// Fields that no schema here has, by path without indexes: how many objects have it, and the
-    /// name of the first.
+    /// Fields that no schema contains, by path without indexes: the number of objects with the
+    /// field, and the name of the first.
     pub unknown: BTreeMap<String, (usize, String)>,
 }
 
-/// A comparison of one kind under way.
+/// A comparison of one kind in progress.
 pub struct Comparing<'a> {
     row: &'a ResourceKind,
     here: &'a HashMap<Key, StoredState>,
@@ -61,12 +61,12 @@ pub struct Comparing<'a> {
 }
 
 impl<'a> Comparing<'a> {
-    /// `here` has the states of this kind and maybe of others.
+    /// Starts a comparison. `here` contains the states of this kind, and possibly of others.
     pub fn begin(row: &'a ResourceKind, here: &'a HashMap<Key, StoredState>) -> Comparing<'a> {
         Comparing { row, here, seen: HashSet::new(), comparison: Comparison::default() }
     }
 
-    /// Takes an object of the source.
+    /// Compares an object of the source.
     pub fn add(&mut self, object: Tree) {
         let (name, comparison) = (shown_name(&object), &mut self.comparison);
         comparison.read += 1;
@@ -88,7 +88,7 @@ impl<'a> Comparing<'a> {
         }
     }
 
-    /// The source has no further object.
+    /// Ends the comparison after the last object of the source.
     pub fn end(self) -> Comparison {
         let Comparing { row, here, seen, mut comparison } = self;
         let left = here.iter().filter(|(key, _)| key.resource == row.resource && !seen.contains(key));
@@ -98,7 +98,7 @@ impl<'a> Comparing<'a> {
     }
 }
 
-/// `spec.clusters[*].weight` of `spec.clusters[3].weight`.
+/// Returns the path without indexes: `spec.clusters[*].weight` for `spec.clusters[3].weight`.
 fn without_indexes(path: &str) -> String {
     let mut short = String::with_capacity(path.len());
     let mut rest = path;
@@ -118,8 +118,8 @@ fn without_indexes(path: &str) -> String {
     short + rest
 }
 
-/// The members in which two objects differ: `spec.clusters`, `status.conditions`,
-/// `metadata.labels`. Sorted.
+/// Returns the members in which two objects differ, sorted: `metadata.labels`, `spec.clusters`,
+/// `status.conditions`.
 pub fn differing_members(one: &Tree, other: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for name in names(one, other) {
@@ -171,7 +171,7 @@ mod tests {
         comparing.end()
     }
 
-    /// The states of a log that holds what came of these objects.
+    /// Returns the states of a log that contains these objects.
     fn here(objects: Vec<Tree>) -> HashMap<Key, StoredState> {
         let made = compare(&row(), objects, &HashMap::new());
         let state = |(revision, (key, document)): (i64, (Key, Document))| {

@@ -1,4 +1,4 @@
-//! `ballast export`: the objects of a log go to files, or back to an API server.
+//! `ballast export`: copies the objects of a log to files, or back to an API server.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub struct ExportArgs {
     pub context: Option<String>,
 
     /// File to write a list of all objects to, as JSON or, if it ends with .yaml, as YAML; or a
-    /// folder (with a slash at the end), for a file of each kind
+    /// folder (with a trailing slash), for a file of each kind
     #[arg(long, value_name = "PATH", group = "target")]
     pub to_file: Option<PathBuf>,
 
@@ -36,7 +36,7 @@ pub struct ExportArgs {
     #[arg(long, env = "BALLAST_DATABASE_PASSWORD_FILE")]
     pub database_password_file: Option<PathBuf>,
 
-    /// Compare only, and write nothing. The exit status is 3 if something differs
+    /// Only compare, and write nothing. The exit status is 3 if something differs
     #[arg(long, conflicts_with = "to_file")]
     pub dry_run: bool,
 
@@ -44,7 +44,7 @@ pub struct ExportArgs {
     #[arg(long, conflicts_with = "to_file")]
     pub prune: bool,
 
-    /// A table for people, or data for programs
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t, conflicts_with = "to_file")]
     pub output: Format,
 }

@@ -1,7 +1,7 @@
-//! Objects as files: a list in one file, or a folder with a file for each kind. The ending says
-//! whether it is JSON or YAML.
+//! Objects as files: a list in one file, or a folder with a file for each kind. The file name
+//! extension selects JSON or YAML.
 //!
-//! A file appears when it is whole.
+//! Files are written atomically.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,12 +16,12 @@ use super::kinds::Versions;
 use ballast_k8s::GroupResource;
 use ballast_node::UsageError;
 
-/// The longest file that is read. A million bindings take about three gigabytes.
+/// Maximum size of a file. A million bindings take about three gigabytes.
 const FILE_BYTES_MAX: u64 = 4 << 30;
 const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
 
 /// Reads all objects of a file, of a folder's files in the order of their names, or of standard
-/// input (`-`). The items of lists are objects of their own.
+/// input (`-`). The items of lists are read as separate objects.
 pub fn read(path: &Path, take: &mut dyn FnMut(Tree)) -> anyhow::Result<()> {
     for file in files(path).map_err(UsageError::because)? {
         let shown = file.display();
@@ -118,7 +118,7 @@ fn write_list<'a>(path: &Path, objects: impl Iterator<Item = &'a Tree>) -> anyho
             }
             return Ok(());
         }
-        // One object a line, so that two exports can be compared line by line.
+        // One object per line, so that two exports can be compared line by line.
         write!(out, "{{\"apiVersion\":\"v1\",\"items\":[")?;
         for (number, object) in objects.enumerate() {
             out.write_all(if number == 0 { b"\n" } else { b",\n" })?;

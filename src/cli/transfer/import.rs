@@ -1,5 +1,5 @@
-//! `ballast import`: the objects of an API server or of files come into the log of a stopped
-//! server, as they are.
+//! `ballast import`: copies the objects of an API server or of files, unchanged, into the log of a
+//! stopped server.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "from_file")]
     pub context: Option<String>,
 
-    /// File or folder to read, as `ballast export` or `kubectl get -o yaml` writes it; `-` is
+    /// File or folder to read, in the format of `ballast export` or `kubectl get -o yaml`; `-` is
     /// standard input
     #[arg(long, value_name = "PATH", group = "source")]
     pub from_file: Option<PathBuf>,
@@ -47,12 +47,12 @@ pub struct ImportArgs {
     #[arg(long, env = "BALLAST_DATABASE_PASSWORD_FILE")]
     pub database_password_file: Option<PathBuf>,
 
-    /// Make Clusters of the ClusterProfiles that another manager of clusters has written, instead
-    /// of importing objects as they are
+    /// Create Clusters from the ClusterProfiles of another cluster manager, instead of importing
+    /// objects unchanged
     #[arg(long)]
     pub cluster_profiles: bool,
 
-    /// Compare only, and write nothing. The exit status is 3 if something differs
+    /// Only compare, and write nothing. The exit status is 3 if something differs
     #[arg(long)]
     pub dry_run: bool,
 
@@ -60,7 +60,7 @@ pub struct ImportArgs {
     #[arg(long)]
     pub prune: bool,
 
-    /// A table for people, or data for programs
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     pub output: Format,
 }
@@ -70,7 +70,7 @@ pub fn run(args: ImportArgs) -> anyhow::Result<()> {
     block_on(import(args))
 }
 
-/// What both directions need of a database.
+/// Checks the database of an import or export.
 pub(super) fn check_database(url: &str) -> Result<(), UsageError> {
     store::check_url(url).map_err(|error| UsageError(format!("--database-url: {error}")))?;
     match url {
@@ -81,7 +81,7 @@ pub(super) fn check_database(url: &str) -> Result<(), UsageError> {
     }
 }
 
-/// A conversation as the administrator whom the kubeconfig names.
+/// Returns flags for the server that the kubeconfig names.
 pub(super) fn as_named(kubeconfig: &Path, context: Option<&str>) -> CommonArgs {
     let (kubeconfig, context) = (Some(kubeconfig.to_owned()), context.map(str::to_owned));
     CommonArgs { server: KubeconfigArgs { kubeconfig, context, ..KubeconfigArgs::default() }, ..CommonArgs::default() }
@@ -111,7 +111,7 @@ async fn import(args: ImportArgs) -> anyhow::Result<()> {
     let settings = Settings { password_file: args.database_password_file.clone(), ..Settings::default() };
     let tables = tables::tables(&served);
     if args.dry_run {
-        // A dry run makes no file, and takes no lead from anybody.
+        // A dry run creates no file, and takes the lead from no process.
         let is_missing = url.strip_prefix("sqlite://").is_some_and(|path| !Path::new(path).exists());
         let opened = store::open_with(if is_missing { "memory:" } else { url }, &tables, &settings).await;
         let store = opened.map_err(|error| opening_failed(url, error))?;
@@ -139,11 +139,11 @@ async fn import(args: ImportArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What an import is going to write, and what there is to say about it.
+/// The planned writes of an import, and its report.
 struct ImportPlan {
     states: States,
     writes: Vec<Write>,
-    /// Where the log is lifted to before anything is written.
+    /// The revision that the log is raised to before anything is written.
     lift: Option<Revision>,
     report: Report,
 }
@@ -159,7 +159,7 @@ impl ImportPlan {
             ImportPlan::make(source, kinds, log.store(), args).await?;
         let count = writes.len();
         let written = async {
-            // First, so that whatever is written is later than what clients have seen.
+            // First, so that everything written is later than the revisions that clients have seen.
             if let Some(to) = lift {
                 log.bump_revision(to).await?;
                 states.bounds = Bounds { last: to, compacted: to };
@@ -207,7 +207,7 @@ impl ImportPlan {
         self
     }
 
-    /// Plans the Clusters of another manager's profiles.
+    /// Plans the Clusters for another manager's profiles.
     async fn make_clusters(
         &mut self,
         source: &mut Source,
@@ -236,8 +236,8 @@ impl ImportPlan {
         self.take(comparison, store, prune).await
     }
 
-    /// Deletes Clusters on which bindings are placed, as a client would (D49): the next start of a
-    /// server moves the bindings away, and then the finalizer lets the Cluster go.
+    /// Deletes Clusters that bindings are placed on, like a client would (D49): after the next
+    /// start of a server it moves the bindings away, and then the finalizer releases the Cluster.
     async fn delete_held(&mut self, clusters: Vec<(Key, StoredState)>, store: &dyn Store) -> anyhow::Result<()> {
         let revisions: Vec<Revision> = clusters.iter().map(|(_, state)| state.revision).collect();
         let mut objects = log::at(store, &revisions).await?;
@@ -250,8 +250,9 @@ impl ImportPlan {
         Ok(())
     }
 
-    /// Clients that live through the switch watch from a version of the source. In the log that
-    /// must be the past, or they would wait in silence for revisions that mean something else.
+    /// Raises the log above the versions of the source. Clients that stay connected during the
+    /// switch watch from such a version, which must be in the past of the log, or they would wait
+    /// for unrelated revisions.
     fn lift_above(&mut self, source: &Source, is_dry_run: bool) {
         let seen = source.seen();
         if let Some(version) = &seen.strange {
@@ -263,9 +264,10 @@ impl ImportPlan {
         }
         let Bounds { last, compacted } = self.states.bounds;
         let reaches_back = match source {
-            // Its clients come here, and what they have seen must be in no past of this log.
+            // Its clients will use this server, so the past of this log must not contain what they
+            // have seen.
             Source::Api(_) => compacted <= seen.latest,
-            // It may be an export of this very log, whose past is worth keeping.
+            // It may be an export of this log, with a history that is worth keeping.
             Source::Files(_) => last < seen.latest,
         };
         let Some(to) = store::bump_target(last, seen.latest).filter(|_| reaches_back) else { return };

@@ -1,4 +1,4 @@
-//! The kinds that are imported and exported: all that are stored, except events.
+//! The imported and exported kinds: all that are stored, except events.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use ballast_api::multicluster::v1alpha1::ClusterProfile;
 use ballast_k8s::GroupResource;
 use ballast_resource::{Kinds, Lifetime, ResourceKind};
 
-/// Clusters come first, so a log that is half written has no binding on a cluster that is missing.
+/// Clusters come first, so a partially written log has no binding on a missing cluster.
 const FIRST: &str = "cluster.karmada.io";
 
-/// A kind with all versions in which it is served here, the stored one first.
+/// A kind with all served versions, the stored one first.
 pub struct Versions(Vec<Arc<ResourceKind>>);
 
 impl Versions {
@@ -27,8 +27,8 @@ impl Versions {
     }
 }
 
-/// The kinds with the order in which they are read and written. Events stay where they are: they
-/// are notes of the past, and the core group of a source is full of others' events.
+/// Returns the kinds in the order in which they are read and written. Events are excluded, because
+/// they only record the past, and the core group of a source contains unrelated events.
 pub fn transferred(kinds: &Kinds) -> Vec<Versions> {
     let is_transferred = |row: &&Arc<ResourceKind>| row.lifetime == Lifetime::Stored && !row.group.is_empty();
     let stored = kinds.rows().iter().filter(is_transferred).filter(|row| row.is_stored_version());
@@ -42,12 +42,12 @@ pub fn transferred(kinds: &Kinds) -> Vec<Versions> {
     all
 }
 
-/// ClusterProfiles, of which an import can make Clusters.
+/// Returns ClusterProfiles, from which an import can create Clusters.
 pub fn profiles() -> Versions {
     Versions(vec![Arc::new(ResourceKind::of::<ClusterProfile>())])
 }
 
-/// The kinds of a server of its own: also a log that serves behind a host cluster has no other.
+/// Returns the kinds of a standalone server. A log that serves behind a host cluster has no others.
 pub fn all() -> (Kinds, Vec<Versions>) {
     let kinds = api::standalone_kinds();
     let transferred = transferred(&kinds);

@@ -1,4 +1,4 @@
-//! The states of a log, and the writes to it while no server has it.
+//! Reads the states of a log and writes to it while no server uses it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,17 +10,17 @@ use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding};
 use ballast_k8s::{Document, GroupResource, Key, Revision};
 use ballast_store::{Bounds, Change, Error, OfflineLog, Operation, Store};
 
-/// Rows that are read at once, about two megabytes.
+/// Number of rows in one read, about two megabytes.
 const PAGE_ROWS: usize = 1000;
-/// Rows and bytes of one commit. What an import that was killed has written are whole commits.
+/// Rows and bytes of one commit. An aborted import has written complete commits.
 const COMMIT_ROWS: usize = 1000;
 const COMMIT_BYTES: usize = 4 << 20;
 
-/// What a log holds.
+/// The content of a log.
 #[derive(Debug)]
 pub struct States {
     pub bounds: Bounds,
-    /// When the newest change was made, in milliseconds since 1970.
+    /// The time of the newest change, in milliseconds since 1970.
     pub time_ms: i64,
     pub by_key: HashMap<Key, StoredState>,
 }
@@ -30,7 +30,7 @@ impl States {
         let bounds = store.bounds().await?;
         let last = bounds.last;
         let mut states = States { bounds, time_ms: 0, by_key: HashMap::new() };
-        // A deletion is no state, and may be the newest change.
+        // A deletion is not a state, and may be the newest change.
         states.time_ms = store.rows(&[last]).await?.first().map_or(0, |change| change.time_ms);
         each_state(store, last, |change| {
             let object = tree(&change)?;
@@ -44,7 +44,7 @@ impl States {
     }
 }
 
-/// All objects of a log at one moment, by kind and in the order of their names.
+/// Returns all objects of a log at one revision, by kind and in the order of their names.
 pub async fn objects(store: &dyn Store) -> anyhow::Result<HashMap<GroupResource, Vec<Tree>>> {
     let last = store.bounds().await?.last;
     let mut all: HashMap<GroupResource, Vec<(Key, Tree)>> = HashMap::new();
@@ -61,7 +61,7 @@ pub async fn objects(store: &dyn Store) -> anyhow::Result<HashMap<GroupResource,
     Ok(sorted.collect())
 }
 
-/// The objects of a kind without namespaces, by name.
+/// Returns the objects of a cluster-scoped kind, by name.
 pub async fn objects_of(store: &dyn Store, resource: GroupResource) -> anyhow::Result<BTreeMap<String, Tree>> {
     let last = store.bounds().await?.last;
     let mut found = BTreeMap::new();
@@ -75,7 +75,7 @@ pub async fn objects_of(store: &dyn Store, resource: GroupResource) -> anyhow::R
     Ok(found)
 }
 
-/// The names of the clusters on which bindings are placed.
+/// Returns the names of the clusters that bindings are placed on.
 pub async fn clusters_in_use(store: &dyn Store) -> anyhow::Result<BTreeSet<String>> {
     let last = store.bounds().await?.last;
     let mut found = BTreeSet::new();
@@ -108,7 +108,7 @@ async fn each_state(
     }
 }
 
-/// The objects with these revisions.
+/// Returns the objects with these revisions.
 pub async fn at(store: &dyn Store, revisions: &[Revision]) -> anyhow::Result<HashMap<Revision, Tree>> {
     let mut found = HashMap::new();
     for page in revisions.chunks(PAGE_ROWS) {
@@ -124,7 +124,7 @@ fn tree(change: &Change) -> anyhow::Result<Tree> {
         .with_context(|| format!("{} at revision {} is no object; restore a backup", change.key, change.revision))
 }
 
-/// A change to be made.
+/// A change to write.
 #[derive(Debug)]
 pub enum Write {
     Put(Key, Option<StoredState>, Document),
@@ -132,8 +132,7 @@ pub enum Write {
     Remove(Key, StoredState, Document),
 }
 
-/// Makes the changes in their order, in commits that are bounded. Returns the revision of the last
-/// one.
+/// Writes the changes in order, in commits of bounded size. Returns the revision of the last one.
 pub async fn write(log: &OfflineLog, states: &States, writes: Vec<Write>, now_ms: i64) -> Result<Revision, Error> {
     let (mut last, time_ms) = (states.bounds.last, states.time_ms.max(now_ms));
     let (mut group, mut bytes) = (Vec::new(), 0);

@@ -1,13 +1,13 @@
-//! `ballast import` and `ballast export`: the objects of another API server come into the log of a
-//! server that does not run, and go back.
+//! `ballast import` and `ballast export`: copies the objects of another API server into the log of
+//! a stopped server, and back.
 //!
-//! The import writes the log and not the API, because an API server gives every new object its own
-//! uid, time and generation. And where no server runs, nothing is scheduled before all
-//! objects are there.
+//! The import writes the log and not the API, because an API server assigns a new uid, time and
+//! generation to every new object. And while no server runs, nothing is scheduled before all
+//! objects exist.
 //!
 //! *Invariants.* Everything is read and compared before the first write. An object is written only
-//! if that changes it, so what was interrupted is finished by doing it again. What is left out,
-//! left alone or refused is told by name.
+//! if that changes it, so an interrupted run is completed by repeating it. Objects that are
+//! omitted, unchanged or rejected are reported by name.
 
 mod comparison;
 pub mod export;
@@ -32,7 +32,7 @@ fn metadata<'a>(object: &'a Tree, name: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(name)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// `shop/web`, or `member1` for what has no namespace.
+/// Returns the name with the namespace, such as `shop/web`, or `member1` if it has none.
 fn shown_name(object: &Tree) -> String {
     match (metadata(object, "namespace"), metadata(object, "name")) {
         ("", name) => name.to_owned(),

@@ -1,8 +1,8 @@
-//! Clusters that are made of another manager's ClusterProfiles (IV5), so that a fleet that is known
-//! elsewhere is placed on. Pure.
+//! Clusters created from another manager's ClusterProfiles (IV5), to place workloads on clusters
+//! that are registered elsewhere. Pure.
 //!
-//! A profile says less than a Cluster. What it says is taken over at each import; what a Cluster
-//! has beside it, such as taints, stays.
+//! A profile has fewer fields than a Cluster. Its fields are copied at each import; other fields of
+//! the Cluster, such as taints, are kept.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,11 +18,11 @@ use ballast_inventory::{MANAGER, PROVIDER, REGION, ZONE};
 use ballast_k8s::{Key, Time};
 use ballast_resource::ResourceKind;
 
-/// Says which profile a Cluster was made of, as `NAMESPACE/NAME`.
+/// The profile that a Cluster was created from, as `NAMESPACE/NAME`.
 pub const PROFILE_ANNOTATION: &str = "ballast.dev/cluster-profile";
 
-/// The kinds that every cluster of a supported version serves. A profile names none, and a cluster
-/// that is said to serve none gets no workload.
+/// The kinds that every cluster of a supported version serves. A profile lists none, and a cluster
+/// with an empty list gets no workload.
 const BUILT_IN: [(&str, &[&str]); 6] = [
     ("apps/v1", &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
     ("batch/v1", &["CronJob", "Job"]),
@@ -32,8 +32,9 @@ const BUILT_IN: [(&str, &[&str]); 6] = [
     ("v1", &["ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"]),
 ];
 
-/// Compares the Clusters that the profiles make with those of the log, of which `here` has the
-/// states and `clusters` the objects. Also returns how many profiles are Ballast's own.
+/// Compares the Clusters of the profiles with the Clusters of the log: `here` contains their
+/// states, and `clusters` their objects. Also returns the number of profiles that Ballast itself
+/// has written.
 pub fn compare(
     row: &ResourceKind,
     profiles: Vec<Tree>,
@@ -76,13 +77,13 @@ pub fn compare(
     let mut comparison = comparing.end();
     comparison.read += refused.len();
     comparison.refused.extend(refused);
-    // A Cluster that was made in another way is none of the source's.
+    // A Cluster without the annotation does not belong to the source.
     comparison.only_here.retain(|(key, _)| made.iter().any(|name| **name == *key.name));
     (comparison, own)
 }
 
-/// The Cluster as a deletion leaves it, with the finalizer that it waits for. `None`: it is being
-/// deleted already.
+/// Returns the Cluster after a deletion that waits for the finalizer. `None` if it is being deleted
+/// already.
 pub fn deleted(cluster: Tree, now: Time) -> Option<Tree> {
     let mut cluster = Value::Object(cluster);
     let metadata = &mut cluster["metadata"];
@@ -98,12 +99,12 @@ pub fn deleted(cluster: Tree, now: Time) -> Option<Tree> {
     cluster.as_object().cloned()
 }
 
-/// The profile that a Cluster was made of.
+/// Returns the profile that a Cluster was created from.
 fn annotation(cluster: &Tree) -> Option<&str> {
     cluster.get("metadata")?.get("annotations")?.get(PROFILE_ANNOTATION)?.as_str()
 }
 
-/// The Cluster of a profile, with what the log has of it.
+/// Returns the Cluster of a profile, based on the existing one.
 fn cluster(tree: &Tree, profile: &ClusterProfile, known: Option<Tree>) -> Tree {
     let is_new = known.is_none();
     let mut object = Value::Object(known.unwrap_or_default());
@@ -139,7 +140,7 @@ fn cluster(tree: &Tree, profile: &ClusterProfile, known: Option<Tree>) -> Tree {
     }
 }
 
-/// Where the cluster is, as far as the profile says it.
+/// Returns the location of the cluster, as far as the profile contains it.
 fn spec(status: &ClusterProfileStatus) -> Value {
     let property = |name: &str| status.properties.iter().find(|property| property.name == name);
     let mut spec = json!({});
@@ -161,7 +162,7 @@ fn spec(status: &ClusterProfileStatus) -> Value {
     spec
 }
 
-/// The health of the profile as the condition Ready. What is not told is unknown.
+/// Returns the health of the profile as the condition Ready. A missing health is unknown.
 fn ready(status: &ClusterProfileStatus, created: &str) -> Value {
     match status.conditions.iter().find(|condition| condition.type_ == CONTROL_PLANE_HEALTHY) {
         Some(told) => json!({

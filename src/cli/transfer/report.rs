@@ -1,4 +1,4 @@
-//! What an import or an export came to, as a table with the particulars below it, or as data.
+//! The result of an import or an export, as a table with details below it, or as data.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::cli::operator::Format;
 use crate::cli::screen::{self, Screen};
 use crate::cli::table::{Side, Table, cell};
 
-/// Objects that are named for each kind and each sort of trouble. The rest is counted.
+/// Maximum number of named objects for each kind and category. The rest is counted.
 const NAMED_MAX: usize = 20;
 
-/// The numbers of one kind.
+/// The counts of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KindCounts {
@@ -32,7 +32,7 @@ impl KindCounts {
     }
 }
 
-/// An object with something to say of it.
+/// An object with a remark about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Named {
@@ -41,7 +41,7 @@ pub struct Named {
     pub what: String,
 }
 
-/// A field that the schemas here do not have.
+/// A field that the schemas do not contain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unknown {
@@ -57,14 +57,14 @@ pub struct Unknown {
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     pub kinds: Vec<KindCounts>,
-    /// Objects that the target has otherwise, with the members in which they differ.
+    /// Objects that differ in the target, with the differing members.
     pub differing: Vec<Named>,
     pub only_there: Vec<Named>,
     pub refused: Vec<Named>,
     pub unknown_fields: Vec<Unknown>,
     /// Kinds that the other side does not serve.
     pub not_served: Vec<String>,
-    /// What else is to be known, in sentences.
+    /// Further remarks, in sentences.
     pub remarks: Vec<String>,
 }
 
@@ -73,13 +73,13 @@ impl Report {
         self.kinds.iter().map(number).sum()
     }
 
-    /// Whether the two sides are the same.
+    /// Returns whether the two sides are equal.
     pub fn is_equal(&self) -> bool {
         self.sum(|tally| tally.new + tally.changed + tally.only_there + tally.refused) == 0
     }
 
-    /// The report for standard output. `only_there` names the column of objects that the source
-    /// does not have: `ONLY HERE` or `ONLY THERE`.
+    /// Formats the report for standard output. `only_there` names the column of objects that the
+    /// source does not have: `ONLY HERE` or `ONLY THERE`.
     pub fn text(&self, format: Format, only_there: &'static str, screen: Screen) -> anyhow::Result<String> {
         if format != Format::Table {
             return screen::data(self, format == Format::Yaml);
@@ -121,7 +121,7 @@ fn line(text: &mut String, what: &str, screen: Screen) {
     text.push('\n');
 }
 
-/// The first of each kind by name, and how many more there are.
+/// Appends the first objects of each kind by name, and the number of further ones.
 fn named(text: &mut String, word: &str, all: &[Named], screen: Screen) {
     let mut by_kind: BTreeMap<&str, Vec<&Named>> = BTreeMap::new();
     all.iter().for_each(|named| by_kind.entry(&named.kind).or_default().push(named));

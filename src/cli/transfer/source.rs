@@ -1,4 +1,4 @@
-//! Where the objects of an import come from: an API server, or files that an export has written.
+//! The source of an import: an API server, or files that an export has written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -16,12 +16,12 @@ use ballast_node::UsageError;
 use ballast_resource::ResourceKind;
 use ballast_store::{REVISION_BUMP_MAX, REVISIONS_SKIPPED};
 
-/// The latest version above which a log can be lifted.
+/// The highest revision that a log can be lifted above.
 const SEEN_MAX: i64 = REVISION_BUMP_MAX.0 - REVISIONS_SKIPPED;
-/// Letters of a strange version that are shown.
+/// Maximum number of displayed characters of an unparsable version.
 const SHOWN_MAX: usize = 40;
 
-/// How often a list is begun again that took longer than the server keeps its beginning (410).
+/// Maximum number of restarts of a list that took longer than the server keeps its revision (410).
 const LIST_TRIES: usize = 3;
 
 pub enum Source {
@@ -29,11 +29,11 @@ pub enum Source {
     Files(Files),
 }
 
-/// The latest version that clients of the source may have seen, as far as it was shown.
+/// The highest revision that clients of the source may have seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenRevisions {
     pub latest: Revision,
-    /// A version that is not a number of Ballast's form, so it cannot be compared with others.
+    /// A version that is not a number in Ballast's format, so it cannot be compared.
     pub strange: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl SeenRevisions {
     }
 }
 
-/// An API server, and which kinds it serves.
+/// An API server, and the kinds that it serves.
 pub struct Api {
     pub server: Server,
     served: BTreeSet<(&'static str, &'static str, &'static str)>,
@@ -63,8 +63,8 @@ pub struct Files {
 }
 
 impl Api {
-    /// Asks which of the kinds are served. That one of their groups does not answer is a fault,
-    /// because its objects would seem to be gone.
+    /// Queries the served kinds. A group that does not respond is an error, because its objects
+    /// would seem to be deleted.
     pub async fn open(args: &CommonArgs, kinds: &[Versions]) -> anyhow::Result<Api> {
         let server = Server::open_any(args).await?;
         let groups: Value = server.get("/apis").await?;
@@ -90,13 +90,13 @@ impl Api {
         Ok(Api { server, served, seen: SeenRevisions::default() })
     }
 
-    /// The version of a kind to use there: the one that is stored here, or another one.
+    /// Returns the version of a kind to use there: preferably the one that is stored here.
     pub fn version<'a>(&self, kind: &'a Versions) -> Option<&'a ResourceKind> {
         let mut rows = kind.all().iter().map(|row| &**row);
         rows.find(|row| self.served.contains(&(row.group, row.version, row.plural)))
     }
 
-    /// All objects of a kind, in all namespaces, page by page.
+    /// Lists all objects of a kind, in all namespaces, page by page.
     pub async fn list(&self, row: &ResourceKind) -> anyhow::Result<Vec<Tree>> {
         let path = format!("/{}/{}", row.root(), row.plural);
         let mut tries = 0;
@@ -111,7 +111,7 @@ impl Api {
         items.into_iter().map(|item| object(item).with_context(|| format!("{} at {path}", row.resource))).collect()
     }
 
-    /// Compares page by page, so that no more than one is held.
+    /// Compares page by page, so that at most one page is in memory.
     async fn compare(
         &mut self,
         row: &ResourceKind,
@@ -125,7 +125,7 @@ impl Api {
             let mut comparing = Comparing::begin(stored, here);
             let seen = &mut self.seen;
             let pages = self.server.list_pages(&path, &[], |page| {
-                // What is no object has no name either, and is refused.
+                // An item that is not an object has no name, and is rejected.
                 let trees = page.into_iter().map(|item| object(item).unwrap_or_default());
                 trees.for_each(|object| {
                     seen.note(metadata(&object, "resourceVersion"));
@@ -186,7 +186,7 @@ impl Files {
 }
 
 impl Source {
-    /// Compares the objects of a kind with the states of a log; `None` if the source does not have
+    /// Compares the objects of a kind with the states of a log. `None` if the source does not have
     /// the kind.
     pub async fn compare(
         &mut self,
@@ -206,7 +206,7 @@ impl Source {
         }
     }
 
-    /// The ClusterProfiles of the source.
+    /// Returns the ClusterProfiles of the source.
     pub async fn profiles(&mut self, kind: &Versions) -> anyhow::Result<Vec<Tree>> {
         match self {
             Source::Files(files) => Ok(files.by_kind.remove(&kind.resource()).unwrap_or_default()),
@@ -217,7 +217,7 @@ impl Source {
         }
     }
 
-    /// What was seen so far.
+    /// Returns the revisions seen so far.
     pub fn seen(&self) -> &SeenRevisions {
         match self {
             Source::Api(api) => &api.seen,
@@ -225,12 +225,12 @@ impl Source {
         }
     }
 
-    /// Whether a kind that the source does not have is worth a word.
+    /// Returns whether a kind that the source does not have should be reported.
     pub fn tells_what_is_not_served(&self) -> bool {
         matches!(self, Source::Api(_))
     }
 
-    /// What was left out as a whole, in sentences.
+    /// Returns sentences about kinds that were omitted.
     pub fn left_out(&self) -> Vec<String> {
         match self {
             Source::Api(_) => Vec::new(),
@@ -243,15 +243,15 @@ impl Source {
     }
 }
 
-/// An object that is about to go is left out: nothing holds it any more, and nobody would finish
-/// its deletion here.
+/// Adds an object, unless its deletion is pending without finalizers: nothing would complete the
+/// deletion here.
 fn add(comparing: &mut Comparing<'_>, object: Tree) {
     if !is_gone(&object) {
         comparing.add(object);
     }
 }
 
-/// Whether an object is being deleted and waits for no finalizer.
+/// Returns whether an object is being deleted and waits for no finalizer.
 fn is_gone(object: &Tree) -> bool {
     let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
     !metadata(object, "deletionTimestamp").is_empty() && finalizers.is_none_or(Vec::is_empty)

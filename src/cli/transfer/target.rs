@@ -1,9 +1,8 @@
-//! The way back: objects of a log are created or updated in an API server, spec before status.
+//! Writes objects of a log back to an API server, spec before status.
 //!
-//! An API server keeps its own uid, creation time, generation and managers, so those stay behind
-//! where it does not have the object. Where a status says that it has seen the present generation,
-//! it says the same there, with the generation that the object has there. Otherwise a
-//! controller there would take the object for changed.
+//! An API server keeps its own uid, creation time, generation and managers, so these are not
+//! written. If a status has observed the current generation, it is written with the generation that
+//! the object has there. Otherwise a controller there would consider the object changed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -26,26 +25,26 @@ use ballast_k8s::GroupResource;
 use ballast_node::UsageError;
 use ballast_resource::ResourceKind;
 
-/// Objects that are written at once.
+/// Maximum number of objects that are written concurrently.
 const IN_FLIGHT: usize = 16;
-/// How often a request is sent that the server has no time for.
+/// Maximum number of attempts of a request that the server is too busy for.
 const TRIES: u32 = 8;
-/// The pause before the next try, where the server names none; it doubles each time.
+/// Pause before the next attempt, if the server specifies none; it doubles each time.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Members of `metadata` that go along.
+/// Members of `metadata` that are written.
 const METADATA: [&str; 6] = ["name", "namespace", "labels", "annotations", "finalizers", "ownerReferences"];
 
-/// What may be done to the API server.
+/// The permitted changes of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportMode {
-    /// Without it nothing is written.
+    /// Whether anything is written.
     pub writes: bool,
-    /// Delete what only the API server has.
+    /// Whether objects that only the API server has are deleted.
     pub prunes: bool,
 }
 
-/// What came of one object.
+/// The result for one object.
 enum Outcome {
     New,
     Changed(String),
@@ -94,7 +93,7 @@ async fn export_kind(
     let mut tally = KindCounts { kind: kind.clone(), read: here.len(), ..KindCounts::default() };
     let (going, staying): (Vec<Tree>, Vec<Tree>) =
         here.into_iter().partition(|object| !metadata(object, "deletionTimestamp").is_empty());
-    // An object that is being deleted here is gone there, or is left alone.
+    // An object that is being deleted here is deleted there, or not changed.
     going.iter().for_each(|object| drop(there.remove(&shown_name(object))));
     if !going.is_empty() {
         report.remarks.push(format!("Being deleted here, and left behind: {} {kind}", going.len()));
@@ -143,7 +142,7 @@ async fn export_kind(
     Ok(())
 }
 
-/// The outcome that `write` would have if the server accepts the object.
+/// Returns the outcome that `write` would have if the server accepts the object.
 fn rehearse(row: &ResourceKind, object: &Tree, known: Option<&Tree>) -> Outcome {
     let Some(known) = known else { return Outcome::New };
     let wanted = status_there(object, known);
@@ -178,7 +177,8 @@ async fn write(api: &Api, row: &ResourceKind, object: Tree, known: Option<Tree>)
                 let path = path(row, &object);
                 match refusal(patiently(|| api.server.replace(&path, &replacement)).await)? {
                     Ok(made) => {
-                        // A server may fill in what the object lacks; then there was nothing to do.
+                        // A server may set fields that the object lacks; then there was nothing to
+                        // do.
                         if revision(&made) != revision(&there) {
                             outcome = Outcome::Changed(differing.join(", "));
                         }
@@ -211,7 +211,8 @@ async fn write(api: &Api, row: &ResourceKind, object: Tree, known: Option<Tree>)
     })
 }
 
-/// What a client writes of an object: all but the status, and of the metadata what is its own.
+/// Returns the part of an object that a client writes: all except the status and server-side
+/// metadata.
 fn main_part(row: &ResourceKind, object: &Tree) -> Tree {
     let is_kept = |name: &str| name != "metadata" && !(name == "status" && row.status_subresource);
     let mut part: Tree =
@@ -227,8 +228,8 @@ fn main_part(row: &ResourceKind, object: &Tree) -> Tree {
     part
 }
 
-/// What a client writes over an object that the API server has. What the server does not keep as
-/// it is written is left as it is there, or the two would never be the same.
+/// Returns the part that a client writes over an existing object. Fields that the server does not
+/// keep as written have their existing values, or the two would never be equal.
 fn main_part_there(row: &ResourceKind, object: &Tree, there: &Tree) -> Tree {
     let mut part = main_part(row, object);
     keep_permanent_ids(&mut part, there);
@@ -237,7 +238,7 @@ fn main_part_there(row: &ResourceKind, object: &Tree, there: &Tree) -> Tree {
     part
 }
 
-/// The API server gives an object an id of its own when it is created, and keeps it.
+/// Keeps the permanent id that the API server assigned when it created the object.
 fn keep_permanent_ids(part: &mut Tree, there: &Tree) {
     let labels_there = there.get("metadata").and_then(|metadata| metadata.get("labels"));
     let labels = part.get_mut("metadata").and_then(|metadata| metadata.get_mut("labels"));
@@ -254,8 +255,8 @@ fn keep_permanent_ids(part: &mut Tree, there: &Tree) {
     }
 }
 
-/// Takes over the annotations that Ballast as the API server sets by itself: those of rebalances
-/// that name users, the times at which a client assigned replicas, and the cause of the assignment.
+/// Keeps the annotations that a Ballast server sets itself: users of rebalances, the times at which
+/// a client assigned replicas, and the cause of the assignment.
 fn keep_notes(row: &ResourceKind, part: &mut Tree, there: &Tree) {
     let is_note = |name: &str| {
         [ARRIVALS, LAST_CHANGE].contains(&name) || (row.group == GROUP && name.starts_with(RESERVED_PREFIX))
@@ -279,7 +280,8 @@ fn keep_notes(row: &ResourceKind, part: &mut Tree, there: &Tree) {
     }
 }
 
-/// An aggregated API server leaves out empty lists when it answers (Go's `omitempty`).
+/// Removes empty lists, because an aggregated API server omits them in responses (Go's
+/// `omitempty`).
 fn leave_out_empty_lists(part: &mut Tree, there: &Tree) {
     part.retain(|name, value| there.contains_key(name) || !matches!(value, Value::Array(list) if list.is_empty()));
     for (name, value) in part {
@@ -297,7 +299,7 @@ fn leave_out_empty_lists(part: &mut Tree, there: &Tree) {
     }
 }
 
-/// The replacement of an object, on the condition that it has not changed since.
+/// Returns the replacement of an object, conditional on its revision.
 fn with_revision(mut part: Tree, there: &Tree) -> Tree {
     let identity = there.get("metadata").and_then(Value::as_object).into_iter().flatten();
     let identity = identity.filter(|(name, _)| matches!(name.as_str(), "resourceVersion" | "uid"));
@@ -311,7 +313,7 @@ fn revision(object: &Tree) -> &str {
     metadata(object, "resourceVersion")
 }
 
-/// The status as it is to be there; `None` if there is none here.
+/// Returns the status to write; `None` if the object has none.
 fn status_there(object: &Tree, there: &Tree) -> Option<Value> {
     let generation = |object: &Tree| object.get("metadata")?.get("generation").cloned();
     let mut status = object.get("status").filter(|status| **status != json!({}))?.clone();
@@ -323,7 +325,7 @@ fn status_there(object: &Tree, there: &Tree) -> Option<Value> {
     Some(status)
 }
 
-/// Has every observation of one generation be one of another.
+/// Replaces observations of one generation with another generation.
 fn follow_generation(status: &mut Value, from: &Value, to: &Value) {
     let follow = |object: &mut Tree| {
         for (name, value) in object.iter_mut() {
@@ -338,7 +340,7 @@ fn follow_generation(status: &mut Value, from: &Value, to: &Value) {
     conditions.filter_map(Value::as_object_mut).for_each(follow);
 }
 
-/// What the status of an object lacks of the wanted one, in a few words.
+/// Describes how the status differs from the wanted one.
 fn status_differs(there: &Tree, wanted: Option<&Value>) -> Option<String> {
     let status = there.get("status").filter(|status| **status != json!({}));
     if status == wanted {
@@ -364,7 +366,7 @@ fn path(row: &ResourceKind, object: &Tree) -> String {
     format!("{}/{}", collection(row, object), escaped(metadata(object, "name")))
 }
 
-/// Sends a request again while the server has no time for it.
+/// Retries a request while the server is too busy.
 async fn patiently<F: Future<Output = anyhow::Result<Tree>>>(send: impl Fn() -> F) -> anyhow::Result<Tree> {
     let mut pause = PAUSE;
     for _ in 1..TRIES {
@@ -381,7 +383,7 @@ async fn patiently<F: Future<Output = anyhow::Result<Tree>>>(send: impl Fn() -> 
     send().await
 }
 
-/// What the server says against an object is told of the object. All else ends the export.
+/// Converts a rejection of one object to a message. All other errors end the export.
 fn refusal(answer: anyhow::Result<Tree>) -> anyhow::Result<Result<Tree, String>> {
     match answer {
         Ok(object) => Ok(Ok(object)),

@@ -1,34 +1,34 @@
-//! Lets only the page that this run served use the page's proxy. Pure.
+//! Restricts the page's proxy to the page that this process served. Pure.
 //!
-//! A request that passes acts with the user's credentials. So a name that was pointed at the
-//! loopback address (DNS rebinding) is refused by `Host`, another site's page by `Origin`, and
+//! A request that passes acts with the user's credentials. Therefore a name that resolves to the
+//! loopback address (DNS rebinding) is rejected by `Host`, another site's page by `Origin`, and
 //! other users of the machine by the secret.
 //!
-//! The secret is in no cookie, because a browser sends the cookies of 127.0.0.1 to each of its
-//! ports, and other users may listen there (RFC 6265, 8.5). The page keeps it in its own storage,
-//! which is by origin, and sends it as a header, and as a subprotocol of a WebSocket.
+//! The secret is not in a cookie, because a browser sends the cookies of 127.0.0.1 to each of its
+//! ports, and other users may listen there (RFC 6265, 8.5). The page keeps it in its storage, which
+//! is separate for each origin, and sends it as a header, and as a subprotocol of a WebSocket.
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName};
 
 use ballast_server::{other_site, page};
 
-/// What may be asked for besides the page: the API, and what a Kubernetes server says of itself.
+/// Accessible paths besides the page: the API, and the status endpoints of a Kubernetes server.
 const API: [&str; 8] = ["api", "apis", "openapi", "version", "healthz", "livez", "readyz", "metrics"];
 const ENTRANCE: &str = "/enter/";
 const SECRET: HeaderName = HeaderName::from_static("x-ballast-ui-secret");
-/// The subprotocol of the page's WebSockets. A second one is this, a dot, and the secret: a page
-/// cannot set headers of a WebSocket.
+/// The subprotocol of the page's WebSockets. A second one is this, a dot, and the secret, because a
+/// page cannot set headers of a WebSocket.
 pub const PROTOCOL: &str = "ballast-ui";
 
 pub struct Guard {
     port: u16,
-    /// The ways to write the own address.
+    /// The accepted forms of the own address.
     hosts: [String; 2],
     secret: String,
 }
 
-/// Why a request is refused: a word for programs and a sentence for people.
+/// The reason of a rejection: a word for programs and a sentence for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error(
@@ -50,20 +50,20 @@ impl Guard {
         Guard { port, hosts, secret }
     }
 
-    /// The address that lets a browser in.
+    /// Returns the address that admits a browser.
     pub fn entrance(&self) -> String {
         format!("http://{}{ENTRANCE}{}", self.hosts[0], self.secret)
     }
 
     /// Returns the address of the page with the secret, if this is the path of the entrance. A
-    /// browser sends no fragment anywhere.
+    /// browser sends the fragment to no server.
     pub fn enters(&self, path: &str) -> Option<String> {
         let given = path.strip_prefix(ENTRANCE)?;
         same(given, &self.secret).then(|| format!("{}#enter={}", page::ROOT, self.secret))
     }
 
-    /// Whether a request comes from the own address. A link from elsewhere may lead to the
-    /// entrance: a file that `--open` has written does.
+    /// Checks that a request comes from the own address. A link from another origin may lead to the
+    /// entrance, such as the file that `--open` writes.
     pub fn check_sender(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         if !text(header::HOST).is_some_and(|host| self.hosts.iter().any(|own| own == host)) {
@@ -78,7 +78,7 @@ impl Guard {
         }
     }
 
-    /// Whether a request brings the secret.
+    /// Checks that a request contains the secret.
     pub fn check_secret(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let texts = |name| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
         let protocols = texts(header::SEC_WEBSOCKET_PROTOCOL).flat_map(|names| names.split(',')).map(str::trim);
@@ -90,7 +90,7 @@ impl Guard {
     }
 }
 
-/// Whether a path is one that is passed on. What a server might read as another path is not.
+/// Checks that a path is forwarded. Paths that a server might interpret differently are not.
 pub fn check_path(path: &str) -> Result<(), Refusal> {
     let mut segments = path.trim_start_matches('/').split('/');
     let is_known = segments.next().is_some_and(|first| API.contains(&first));
@@ -104,7 +104,7 @@ pub fn check_path(path: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Compares in a time that does not tell how much is right.
+/// Compares in constant time, so that the duration reveals nothing.
 fn same(given: &str, secret: &str) -> bool {
     given.len() == secret.len() && given.bytes().zip(secret.bytes()).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
 }
@@ -170,7 +170,7 @@ mod tests {
             (secret, "s3cret0"),
             (protocol, "s3cret"),
             (protocol, "ballast-ui, ballast-ui.x"),
-            // A cookie is sent to the other ports, too.
+            // A cookie is sent to other ports, too.
             ("cookie", "ballast-ui-4321=s3cret"),
         ] {
             assert_eq!(guard.check_secret(&headers(&[wrong])), Err(Refusal::NoSecret), "{wrong:?}");

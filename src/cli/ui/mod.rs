@@ -1,12 +1,13 @@
-//! `ballast ui`: the page on the user's own machine, in front of the API that a kubeconfig names.
+//! `ballast ui`: serves the page on the user's machine, in front of the API that a kubeconfig
+//! names.
 //!
-//! Nothing has to be installed on the server. As `kubectl proxy` does, it adds the credentials of
-//! the kubeconfig to what the page asks, so it is careful about who asks (`guard`): it listens on
-//! the loopback address alone, and wants its own `Host`, its own `Origin`, and a secret of this run
-//! that only the printed address has.
+//! Nothing has to be installed on the server. Like `kubectl proxy`, it adds the credentials of the
+//! kubeconfig to the page's requests, so it checks their origin (`guard`): it listens only on the
+//! loopback address, and requires its own `Host`, its own `Origin`, and a per-process secret that
+//! only the printed address contains.
 //!
-//! Where the kubeconfig names a Karmada without Ballast, a server inside this process reads it and
-//! answers the page (`embedded`).
+//! If the kubeconfig names a Karmada without Ballast, a server inside this process reads it and
+//! responds to the page (`embedded`).
 
 mod guard;
 mod proxy;
@@ -51,8 +52,8 @@ pub struct Args {
     #[arg(long)]
     pub open: bool,
 
-    /// Text over every screen, such as PRODUCTION, so that two servers are not confused. Default:
-    /// the text that the server has
+    /// Text over every screen, such as PRODUCTION, to distinguish servers. Default: the text of the
+    /// server
     #[arg(long, value_name = "TEXT", env = "BALLAST_UI_BANNER", value_parser = banner)]
     pub ui_banner: Option<String>,
 }
@@ -77,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     })
 }
 
-/// What the page is told of the kubeconfig.
+/// Returns the description of the kubeconfig for the page.
 fn surroundings(named: &Connected, banner: Option<String>) -> Surroundings {
     let Connected { url, context, namespace, .. } = named;
     Surroundings {
@@ -89,7 +90,7 @@ fn surroundings(named: &Connected, banner: Option<String>) -> Surroundings {
     }
 }
 
-/// The server inside this process, where the kubeconfig names a Karmada without Ballast.
+/// Starts an embedded server, if the kubeconfig names a Karmada without Ballast.
 async fn embedded_for(named: &Connected, rules: ProfileArgs) -> anyhow::Result<Option<Embedded>> {
     match embedded::kind_of_server(named).await {
         Ok(ServerKind::Karmada) => Ok(Some(Embedded::start(named.clone(), rules, None).await?)),
@@ -98,12 +99,12 @@ async fn embedded_for(named: &Connected, rules: ProfileArgs) -> anyhow::Result<O
             Ok(None)
         }
         Err(error) if error.is::<UsageError>() => Err(error),
-        // The page waits for a server that cannot be reached yet, and says so.
+        // The page waits for a server that cannot be reached yet, and reports it.
         Err(_) => Ok(None),
     }
 }
 
-/// Waits until that server ends by itself. Without one, for ever.
+/// Waits until the embedded server ends unexpectedly. Without one, never returns.
 async fn ended(embedded: &mut Option<Embedded>) -> anyhow::Error {
     match embedded {
         Some(embedded) => embedded.ended().await,
@@ -113,7 +114,7 @@ async fn ended(embedded: &mut Option<Embedded>) -> anyhow::Error {
 
 /// The page, served until this is dropped.
 pub struct Page {
-    /// What a browser opens. It has the secret of this run.
+    /// The address for the browser. It contains the secret of this process.
     pub address: String,
     serving: JoinHandle<std::io::Result<()>>,
 }
@@ -131,7 +132,7 @@ impl Page {
         Ok(Page { address, serving })
     }
 
-    /// The page of the server that this kubeconfig names.
+    /// Serves the page of the server that this kubeconfig names.
     pub async fn of(kubeconfig: &Path, port: u16) -> anyhow::Result<Page> {
         let server = KubeconfigArgs { kubeconfig: Some(kubeconfig.to_owned()), ..KubeconfigArgs::default() };
         let named = server.connect().await?;
@@ -139,7 +140,7 @@ impl Page {
         Page::start(Upstream { url: named.url, client: named.client }, surroundings, port).await
     }
 
-    /// Waits until serving ends by itself, and says why.
+    /// Waits until serving ends unexpectedly, and returns the reason.
     pub async fn ended(mut self) -> anyhow::Result<()> {
         (&mut self.serving).await.context("serving the page panicked")?.context("the page is no longer served")
     }
@@ -151,9 +152,11 @@ impl Drop for Page {
     }
 }
 
-/// Opens an address in the browser, as the desktop does it. Every user of the machine sees the
-/// arguments of a program, and the address has the secret. So the browser gets a file that leads
-/// on, which its owner alone can read (WH4). The file is removed when the result is dropped.
+/// Opens an address in the desktop's browser.
+///
+/// The arguments of a program are visible to all users of the machine, and the address contains the
+/// secret. The browser therefore gets a file with a redirect, which only its owner can read (WH4).
+/// The file is removed when the result is dropped.
 fn open(address: &str) -> anyhow::Result<NamedTempFile> {
     let file = tempfile::Builder::new().prefix("ballast-ui-").suffix(".html").tempfile();
     let mut file = file.context("--open writes a file, and failed to")?;
@@ -163,7 +166,7 @@ fn open(address: &str) -> anyhow::Result<NamedTempFile> {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(program);
     command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // The browser lives on by itself.
+    // The browser process is not awaited.
     let _running = command.spawn().with_context(|| format!("--open needs the program {program}"))?;
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! Answers the page's browser: with the page's files, or with what the API says.
+//! Responds to the page's browser: with the page's files, or with responses of the API.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use ballast_base::telemetry;
 use ballast_server::page::Surroundings;
 use ballast_server::{BODY_BYTES_MAX, hop_by_hop, page};
 
-/// Requests that are passed on at a time. A browser sends six.
+/// Maximum number of concurrently forwarded requests. A browser sends six.
 const REQUESTS_MAX: usize = 64;
-/// Watches at a time, for all tabs together.
+/// Maximum number of concurrent watches, for all tabs together.
 const WATCHES_MAX: usize = 256;
 
 struct Proxy {
@@ -32,8 +32,8 @@ struct Proxy {
     watches: Arc<Semaphore>,
 }
 
-/// `surroundings` is the page's description of this proxy. Without a banner, that of the server is
-/// shown.
+/// Returns the router. `surroundings` is the page's description of this proxy. Without a banner,
+/// the server's banner is shown.
 pub fn router(guard: Guard, upstream: Upstream, surroundings: Surroundings) -> axum::Router {
     let (requests, watches) = (Semaphore::new(REQUESTS_MAX), Arc::new(Semaphore::new(WATCHES_MAX)));
     let proxy = Proxy { guard, upstream, surroundings, requests, watches };
@@ -51,7 +51,7 @@ async fn serve(State(proxy): State<Arc<Proxy>>, upgrade: Upgrade, request: Reque
     if let Some(page) = proxy.guard.enters(path) {
         return entered(&page);
     }
-    // The files of the page are no secret: they contain nothing about the server.
+    // The files of the page are public: they contain nothing about the server.
     if path == "/" {
         return moved();
     }
@@ -72,7 +72,7 @@ async fn serve(State(proxy): State<Arc<Proxy>>, upgrade: Upgrade, request: Reque
         return refused(&parts, refusal);
     }
     if let Ok(upgrade) = upgrade {
-        // Browsers send an Origin with each; without one it is not the page.
+        // Browsers send an Origin with each; without one the request is not from the page.
         return match (parts.headers.contains_key(header::ORIGIN), Arc::clone(&proxy.watches).try_acquire_owned()) {
             (false, _) => refused(&parts, Refusal::ForeignOrigin),
             (true, Err(_)) => failed(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watches are open"),
@@ -106,7 +106,7 @@ async fn pass_on(proxy: &Proxy, parts: &Parts, body: Body) -> Response<Body> {
     }
 }
 
-/// Whatever the API answers is never run as a page, and never read by another site.
+/// Sets headers so that a response of the API is never run as a page, nor read by another site.
 fn harmless(mut answer: Response<Body>) -> Response<Body> {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox; frame-ancestors 'none'"),
@@ -135,7 +135,7 @@ fn refused(parts: &Parts, refusal: Refusal) -> Response<Body> {
     harmless(answer)
 }
 
-/// A Kubernetes Status, as the API would answer.
+/// Returns a Kubernetes Status, like the API.
 fn failed(code: StatusCode, reason: &str, message: &str) -> Response<Body> {
     let mut answer = Response::new(Body::from(status(code, reason, message).to_string()));
     *answer.status_mut() = code;
@@ -148,8 +148,8 @@ pub(super) fn status(code: StatusCode, reason: &str, message: &str) -> serde_jso
            "message": message, "reason": reason, "code": code.as_u16()})
 }
 
-/// Leads on to the page. It is a document and no redirection, because a browser that comes from a
-/// file would send the redirected request as one of another site.
+/// Returns a document that redirects to the page. It is not an HTTP redirect, because a browser
+/// that comes from a file would send the redirected request as cross-site.
 fn entered(page: &str) -> Response<Body> {
     let mut answer = Response::new(Body::from(leading_to(page)));
     for (name, value) in [
@@ -163,7 +163,7 @@ fn entered(page: &str) -> Response<Body> {
     answer
 }
 
-/// A document that leads on to an address, which needs no escaping.
+/// Returns a document that redirects to an address, which needs no escaping.
 pub(super) fn leading_to(address: &str) -> String {
     format!(
         "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\

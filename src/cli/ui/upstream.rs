@@ -1,4 +1,4 @@
-//! The API that the page looks at.
+//! The API behind the page.
 
 use std::time::Duration;
 
@@ -13,20 +13,19 @@ use serde_json::Value;
 
 use ballast_node::config::banner;
 
-/// The longest time to the head of an answer. The server ends what takes longer than a minute.
+/// Timeout for the head of a response. The server ends requests that take longer than a minute.
 const HEAD_WITHIN: Duration = Duration::from_secs(65);
-/// The longest time to the server's banner, and its largest size: without one, the page opens all
-/// the same.
+/// Timeout for the server's banner, and its maximum size: without a banner, the page opens anyway.
 const BANNER_WITHIN: Duration = Duration::from_secs(3);
 const BANNER_BYTES_MAX: usize = 64 << 10;
-/// What of the page's headers means something to the API. The rest stays here: above all cookies,
-/// and whatever names a user.
+/// The page's headers that are forwarded to the API. Others are dropped: above all cookies, and
+/// headers that name a user.
 const PASSED_ON: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_ENCODING, header::CONTENT_TYPE, header::IF_NONE_MATCH];
 
 #[derive(Clone)]
 pub struct Upstream {
-    /// The address of the server, to be shown.
+    /// The displayed address of the server.
     pub url: String,
     pub client: Client,
 }
@@ -46,7 +45,7 @@ impl Upstream {
         banner(surroundings["banner"].as_str()?).ok()
     }
 
-    /// Passes a request on. The answer's body is still to come.
+    /// Forwards a request. The body of the response is unread.
     pub async fn ask(&self, parts: &Parts, body: Bytes) -> anyhow::Result<Response<Body>> {
         let target = parts.uri.path_and_query().map_or("/", |it| it.as_str());
         let mut request = Request::builder()

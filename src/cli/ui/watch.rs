@@ -1,8 +1,8 @@
 //! Watches of the page, over WebSockets.
 //!
-//! The page reaches this proxy over HTTP/1.1, of which a browser opens six connections for all
-//! tabs together: a few watches would take them all. WebSockets have no such bound. Each message
-//! has whole lines of the watch, as they came.
+//! The page reaches this proxy over HTTP/1.1. A browser opens six such connections for all tabs
+//! together, and a few watches would occupy them. WebSockets have no such limit. Each message
+//! contains complete, unchanged lines of the watch.
 
 use axum::extract::ws::{Message, WebSocket};
 use bytes::BytesMut;
@@ -15,12 +15,12 @@ use super::proxy::status;
 use super::upstream::Upstream;
 use ballast_base::telemetry;
 
-/// The longest line of a watch: an object has at most 3 MiB.
+/// Maximum length of a line of a watch: an object has at most 3 MiB.
 const LINE_BYTES_MAX: usize = 8 << 20;
-/// The largest answer that says why there is no watch.
+/// Maximum size of a response that rejects a watch.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
-/// Passes a watch on until either side ends it.
+/// Forwards a watch until either side ends it.
 pub async fn pass_on(mut socket: WebSocket, upstream: &Upstream, parts: &Parts) {
     let answer = match upstream.ask(parts, bytes::Bytes::new()).await {
         Ok(answer) => answer,
@@ -37,7 +37,7 @@ pub async fn pass_on(mut socket: WebSocket, upstream: &Upstream, parts: &Parts) 
         let told = told.unwrap_or_else(|| status(code, "Unknown", &format!("the server answered {code}")));
         return end(&mut socket, told).await;
     }
-    // The page takes an empty line as word that the server answers.
+    // The page interprets an empty line as a response of the server.
     if socket.send(Message::Text("\n".into())).await.is_err() {
         return;
     }
@@ -66,13 +66,14 @@ pub async fn pass_on(mut socket: WebSocket, upstream: &Upstream, parts: &Parts) 
             return;
         }
     }
-    // The page resumes by itself, so it makes no difference whether anybody hears this.
+    // The page resumes by itself, so a failure to send this is ignored.
     let _ended = socket.send(Message::Close(None)).await;
 }
 
-/// Says in the watch why there is none: a browser does not show a page the answer to an upgrade.
+/// Sends the reason of a failed watch as an event, because a browser hides the response to an
+/// upgrade from a page.
 async fn end(socket: &mut WebSocket, status: Value) {
-    // The page reads whole lines.
+    // The page reads complete lines.
     let event = format!("{}\n", json!({"type": "ERROR", "object": status}));
     if socket.send(Message::Text(event.into())).await.is_ok() {
         let _ended = socket.send(Message::Close(None)).await;

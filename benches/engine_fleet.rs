@@ -1,4 +1,4 @@
-//! Measures one Fleet scheduling cycle over a thousand clusters: `cargo bench --bench
+//! Measures one KubeFleet scheduling cycle over a thousand clusters: `cargo bench --bench
 //! engine_fleet`.
 //!
 //! It prints the median of many runs. The goals are 2 ms for PickAll, and 5 ms for PickN 50 with
@@ -57,7 +57,7 @@ fn now() -> Time {
     Time::from_seconds(1_772_366_400)
 }
 
-/// A thousand clusters, of which every fourth is not in production.
+/// Returns one of a thousand clusters. Every fourth is not in production.
 fn cluster(index: usize) -> Cluster {
     let pairs = [
         ("env", if index.is_multiple_of(4) { "test" } else { "prod" }.to_owned()),

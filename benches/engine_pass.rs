@@ -9,9 +9,9 @@
 //! `batch` decides all bindings in one pass. Each binding is timed in several rounds, and the
 //! median counts. For a long batch it is the median of its stretches of 200 bindings.
 //!
-//! `-- flat` measures batches of 1,000, 10,000 and 100,000 and prints how far their costs are
-//! apart. The batches take turns, and the time is the thread's CPU time. Otherwise a machine that
-//! becomes slower meanwhile would look like a cost that grows with the batch.
+//! `-- flat` measures batches of 1,000, 10,000 and 100,000 and prints the ratio of their costs. The
+//! batches take turns, and the time is the thread's CPU time. Otherwise a machine that becomes
+//! slower in the meantime would look like a cost that grows with the batch.
 
 #![expect(clippy::print_stdout, reason = "its output is a table")]
 
@@ -27,7 +27,7 @@ use ballast::engine::karmada::{ClusterSet, Decision, Pass, Profile, Request, Wor
 use ballast::scheduler::convert::karmada as convert;
 use serde::Deserialize;
 
-/// The number of clusters, and Karmada's mean for a binding in microseconds.
+/// The number of clusters, and Karmada's mean time per binding in microseconds.
 const SIZES: [(usize, f64); 3] = [(100, 720.0), (1000, 9070.0), (5000, 63600.0)];
 
 #[derive(Deserialize)]
@@ -122,8 +122,8 @@ fn measure(size: usize, karmada_us: f64) {
     row(size, "one binding lowered", &mut times, counted(lowering) / input.bindings.len() as f64, f64::NAN);
 }
 
-/// The CPU time of this thread, or elapsed time where the kernel does not report it. It has a
-/// resolution of milliseconds, so it is good for long stretches only.
+/// Returns the CPU time of this thread, or elapsed time if the kernel does not report it. With a
+/// resolution of milliseconds, it only suits long measurements.
 fn cpu_time() -> Duration {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -132,7 +132,7 @@ fn cpu_time() -> Duration {
 }
 
 const BATCHES: [usize; 3] = [1_000, 10_000, 100_000];
-/// How often each size of batch is measured.
+/// Number of measurements of each batch size.
 const TURNS: usize = 5;
 
 fn measure_flatness(size: usize) {
@@ -164,7 +164,7 @@ fn measure_flatness(size: usize) {
     println!("{size} clusters: {:.0} % between the cheapest and the dearest", (most / least - 1.0) * 100.0);
 }
 
-/// How often each binding is measured.
+/// Number of measurements of each binding.
 const ROUNDS: usize = 15;
 
 fn medians(times: Vec<Vec<Duration>>) -> Vec<Duration> {

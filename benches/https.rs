@@ -1,7 +1,7 @@
 //! Measures requests over TLS with a SQLite file: `cargo bench --bench https`.
 //!
 //! Client and server are one process. The client creates objects and then reads them, with 32
-//! requests at a time on one HTTP/2 connection. The output is requests per second, and the 50th,
+//! concurrent requests on one HTTP/2 connection. The output is requests per second, and the 50th,
 //! 99th and 100th percentile of the latency.
 
 use std::sync::Arc;

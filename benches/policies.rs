@@ -1,11 +1,11 @@
-//! What admission policies of a host cluster cost a create: `cargo bench --bench policies`.
+//! Measures the cost of a host cluster's admission policies for a create: `cargo bench --bench
+//! policies`.
 //!
-//! Each server is a process of its own behind a stand-in for a host cluster. They have no policy,
-//! one of ten validations about another kind, one of ten validations about the kind that is
-//! created, and the same with a variable and a condition. Each turn creates bindings on one after
-//! the other, one request at a time. A figure is the time of a request, and the processor time of
-//! the server for it. `BALLAST_PROGRAM` names another program than the one that was built with the
-//! bench.
+//! Each server is a separate process behind a fake host cluster. The servers have no policy, one of
+//! ten validations for another kind, one of ten validations for the created kind, and the same with
+//! a variable and a condition. Each turn creates bindings on one after the other, one request at a
+//! time. A figure is the time of a request, and the processor time of the server for it.
+//! `BALLAST_PROGRAM` names another program than the one built with the bench.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ const HEADERS: [(&str, &str); 3] =
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const POLICY_BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
-/// What operators write: names, labels, numbers, lists, patterns.
+/// Typical validations: names, labels, numbers, lists, patterns.
 const VALIDATIONS: [&str; 10] = [
     "object.metadata.name.size() < 200",
     "!has(object.metadata.labels) || object.metadata.labels.all(key, key.size() < 64)",
@@ -124,7 +124,7 @@ impl Measured {
         Measured { name, host, server, connection, _folder: folder, took: Vec::new(), cpu: Duration::ZERO }
     }
 
-    /// The first turn is for warming up.
+    /// Measures one turn. The first one is a warm-up.
     async fn turn(&mut self, turn: usize) {
         let before = self.server.cpu();
         for number in 0..CREATES {
@@ -142,23 +142,23 @@ impl Measured {
         }
     }
 
-    /// In microseconds.
+    /// Returns the mean time of a create in microseconds.
     fn mean(&self) -> f64 {
         self.took.iter().sum::<Duration>().as_secs_f64() * 1e6 / self.took.len() as f64
     }
 
-    /// The processor time of the server for a create, in microseconds.
+    /// Returns the processor time of the server for a create, in microseconds.
     fn cpu_each(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / (TURNS * CREATES) as f64
     }
 }
 
-/// The database is in memory, so that no disk is measured.
+/// Starts a server. The database is in memory, so that no disk is measured.
 fn serve(folder: &Path, kubeconfig: &Path) -> ServerProcess {
     ServerProcess::start_on(folder, "memory:", &["--kubeconfig", kubeconfig.to_str().expect("a text")])
 }
 
-/// A binding that no scheduler handles.
+/// Returns a binding that no scheduler handles.
 fn object(name: &str) -> Value {
     let mut object = binding(name);
     object["spec"]["schedulerName"] = "another".into();
@@ -166,8 +166,8 @@ fn object(name: &str) -> Value {
     object
 }
 
-/// Makes a policy, and waits until it is obeyed: one more validation refuses a name until it is
-/// taken away.
+/// Creates a policy, and waits until it is in effect: an additional validation rejects a name until
+/// it is removed.
 async fn make_policy(measured: &Measured, resources: &str, more: &Value) {
     let (host, connection) = (&measured.host, &measured.connection);
     let put = |resources: &str, validations: Vec<&str>| {
@@ -189,7 +189,7 @@ async fn make_policy(measured: &Measured, resources: &str, more: &Value) {
     until(connection, 201).await;
 }
 
-/// Creates in dry runs until the answer has this code.
+/// Creates in dry runs until the response has this code.
 async fn until(connection: &Connection, code: u16) {
     let dry_run = format!("{BINDINGS}?dryRun=All");
     wait_for("the answer", async || {

@@ -91,12 +91,12 @@ async fn main() {
 
     drop((cache, writer));
     task.await.unwrap().unwrap();
-    // A separate process, so that only its own memory is measured.
+    // A separate process, so that only its memory is measured.
     let itself = std::env::current_exe().unwrap();
     assert!(std::process::Command::new(itself).env(START_UP, &path).status().unwrap().success());
 }
 
-/// Set in the child process, which opens the database and does nothing else.
+/// Set in the child process, which only opens the database.
 const START_UP: &str = "BALLAST_BENCH_START_UP";
 
 async fn start_up(path: &Path) {
@@ -160,7 +160,7 @@ fn update(cache: &Cache, number: usize, round: usize) -> Write {
     Write { key, expect: Expect::At(at), draft }
 }
 
-/// A binding as real systems have it, with labels, placement, result and conditions.
+/// Returns a typical binding, with labels, placement, result and conditions.
 fn document(key: &Key, round: usize) -> Document {
     let clusters: Vec<Value> = (0..4).map(|n| json!({"name": format!("member-{n}"), "replicas": n + round})).collect();
     let Value::Object(object) = json!({
@@ -187,7 +187,7 @@ fn document(key: &Key, round: usize) -> Document {
     Document::new(object)
 }
 
-/// The time of SQLite alone, through sqlx, with statements of up to 250 rows.
+/// Measures SQLite alone, through sqlx, with statements of up to 250 rows.
 async fn plain(path: &PathBuf, batch: usize) -> Cost {
     let rows = if batch == 1 { 2000 } else { UPDATES };
     let mut connection = SqliteConnectOptions::new()
@@ -264,7 +264,7 @@ impl Cost {
     }
 }
 
-/// The CPU time of all threads of this process.
+/// Returns the CPU time of all threads of this process.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();

@@ -1,10 +1,10 @@
 //! Creates objects over HTTPS: `cargo bench --bench load -- create`.
 //!
-//! 32 requests at a time share one HTTP/2 connection. Each object is durable before its answer.
+//! 32 concurrent requests share one HTTP/2 connection. Each object is durable before its response.
 //!
-//! `-- create-beside` does the same in turns with another API server that knows the bindings, for
-//! example a kube-apiserver with Karmada's definitions. `BESIDE_ADDRESS` is its address and port,
-//! and `BESIDE_PEM` a folder with `ca.crt`, `client.crt` and `client.key`.
+//! `-- create-beside` alternates with another API server that serves the bindings, for example a
+//! kube-apiserver with Karmada's definitions. `BESIDE_ADDRESS` is its address and port, and
+//! `BESIDE_PEM` a folder with `ca.crt`, `client.crt` and `client.key`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::setup::{BINDINGS, binding, body_of, percentile, storm, unscheduled};
 
 const REQUESTS: usize = 30_000;
 const CONCURRENT: usize = 32;
-/// A slower server gets fewer requests, so that both take about as long.
+/// A slower server gets fewer requests, so that both measurements take about as long.
 const REQUESTS_BESIDE: usize = 3_000;
 const TURNS: usize = 3;
 
@@ -31,8 +31,8 @@ pub async fn run() {
     measured(&server, &client, |_| {}).await;
 }
 
-/// Returns the rate, and the revision before the creates that were measured. `shape` changes each
-/// object before it is sent.
+/// Returns the rate, and the revision before the measured creates. `shape` changes each object
+/// before it is sent.
 pub async fn measured(server: &ServerProcess, client: &Arc<Client>, shape: fn(&mut Value)) -> (f64, i64) {
     let (mut rate, mut begin) = (0.0, 0);
     for round in ["warm-up", "measured"] {
@@ -52,8 +52,8 @@ pub async fn measured(server: &ServerProcess, client: &Arc<Client>, shape: fn(&m
 }
 
 async fn creates(client: &Arc<Client>, round: &str, count: usize, shape: fn(&mut Value)) -> (Duration, Vec<Duration>) {
-    // The client shares the processors with the server, so it makes its bodies before, and does not
-    // decode the answers.
+    // The client shares the processors with the server, so it prepares its bodies in advance, and
+    // does not decode the responses.
     let body = |i| {
         let mut object = binding(i);
         object["metadata"]["name"] = format!("{round}-{i}").into();
@@ -70,8 +70,8 @@ async fn creates(client: &Arc<Client>, round: &str, count: usize, shape: fn(&mut
     .await
 }
 
-/// Both servers in turns. The other one's objects stay there, and nobody schedules them; so there
-/// is also a turn in which Ballast has nothing to schedule.
+/// Measures both servers in turns. The other server's objects stay there unscheduled; so there is
+/// also a turn in which Ballast has nothing to schedule.
 pub async fn beside() {
     let given = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} must be set"));
     let pem = PathBuf::from(given("BESIDE_PEM"));

@@ -1,8 +1,9 @@
 //! Places workloads with an estimator in each cluster: `cargo bench --bench load -- estimators`.
 //!
-//! The estimators are the tests' own, which speak the wire of karmada-scheduler-estimator and know
-//! no nodes, so what they take to answer is next to nothing. 10,000 workloads of ten different
-//! requirements are created, and then rescheduled by a WorkloadRebalancer.
+//! The estimators are the fake ones of the tests, which implement the protocol of
+//! karmada-scheduler-estimator without nodes, so their response time is negligible. 10,000
+//! workloads with ten different requirements are created, and then rescheduled by a
+//! WorkloadRebalancer.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +19,7 @@ const COUNT: usize = 10_000;
 const CLUSTERS: usize = 20;
 const REQUIREMENTS: usize = 10;
 const ROUNDS: usize = 3;
-/// More than all workloads need.
+/// Capacity for more than all workloads.
 const ROOM: i32 = 1_000_000;
 
 pub async fn run() {

@@ -1,8 +1,9 @@
 //! Schedules 500 ClusterResourcePlacements over 100 clusters: `cargo bench --bench load -- fleet`.
 //!
-//! The time runs from the first POST until the last of 50,000 bindings is Bound. Beside it stands
-//! the time that SQLite alone needs for the same rows in the same batches. A placement reports that
-//! its rollout has started once all its bindings are Bound, and the bench waits for that.
+//! Measures the time from the first POST until the last of 50,000 bindings is Bound, and for
+//! comparison the time that SQLite alone needs for the same rows in the same batches. A placement
+//! reports that its rollout has started once all its bindings are Bound, and the bench waits for
+//! that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,9 +1,8 @@
-//! Plans the way back of 10,000 workloads out of a long log: `cargo bench --bench load -- home`.
+//! Plans the return of 10,000 workloads from a long log: `cargo bench --bench load -- home`.
 //!
-//! Everything is placed, changes 20 times, as in 48 hours if each changes every 2.4 hours, and
-//! moves to clusters that have joined. The server is started again. A ClusterRebalance of mode
-//! AsBefore is to bring everything back to where it was at the beginning: as a dry run, and until
-//! its plan is stored.
+//! Everything is placed, changes 20 times, as in 48 hours with a change every 2.4 hours, and moves
+//! to clusters that have joined. The server is restarted. A ClusterRebalance of mode AsBefore
+//! restores the first placements: as a dry run, and until its plan is stored.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +33,7 @@ pub async fn run() {
     make_bindings(&client, COUNT).await;
     let before = newest(&client).await;
     let time = jiff::Timestamp::now().to_string();
-    // Times of the log are told apart by the second.
+    // Times in the log have a resolution of one second.
     tokio::time::sleep(Duration::from_secs(2)).await;
     for turn in 0..CHANGES {
         let sender = Arc::clone(&client);

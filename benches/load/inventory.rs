@@ -1,8 +1,8 @@
-//! Decisions that follow a mass rebalance: `cargo bench --bench load -- inventory`.
+//! Measures decisions that follow a mass rebalance: `cargo bench --bench load -- inventory`.
 //!
-//! Two servers, one of which tells the inventory of clusters and the decisions about it. On each in
-//! turns, a ClusterRebalance without bounds moves 10,000 bindings, and its undo moves them back. A
-//! PlacementDecision changes in the transaction of its binding.
+//! There are two servers, one of which publishes the inventory of clusters and decisions. On each
+//! in turns, a ClusterRebalance without bounds moves 10,000 bindings, and its undo moves them back.
+//! A PlacementDecision changes in the transaction of its binding.
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //! rebalance | inventory | preview | moves | home | estimators | fleet | memory | unread |
 //! hostile | thousand | shared | follower | create-beside | million`.
 //!
-//! Without a name, all of them but the last two run. The figures go to standard output, and no time
-//! is asserted.
+//! Without a name, all except the last two run. The figures go to standard output, and no time is
+//! asserted.
 
 #![allow(clippy::print_stdout)]
 
@@ -42,19 +42,19 @@ mod watchers;
 use skip::skipped;
 use tokio::runtime::Builder;
 
-/// As the server's. The client shares the processors with it, and the system's allocator takes a
-/// tenth of a request's time there.
+/// The server's allocator. The client shares the processors with the server, and the system's
+/// allocator takes a tenth of a request's time there.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What a client of one thread asks for, where it is asked for alone.
+/// Benches with a client of one thread, if they run alone.
 const ONE_THREAD: [&str; 4] = ["create", "create-beside", "million", "shared"];
 
 fn main() {
     // Cargo adds the argument `--bench`.
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     // The client shares the processors with the server. One thread costs less than two that wake
-    // each other, and it is enough for creates; for reads it is not.
+    // each other. That is enough for creates, but not for reads.
     let mut runtime = match &asked[..] {
         [only] if ONE_THREAD.contains(&only.as_str()) => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),

@@ -1,8 +1,8 @@
 //! Reads and patches single objects: `cargo bench --bench load -- get` or `-- patch`.
 //!
-//! 32 requests at a time share one HTTP/2 connection. Each patch is durable before its answer.
-//! Client and server share the machine, so the output has the server's CPU time for a request
-//! beside the rate.
+//! 32 concurrent requests share one HTTP/2 connection. Each patch is durable before its response.
+//! Client and server share the machine, so the output contains the rate and the server's CPU time
+//! per request.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ async fn measure(name: &str, count: usize, request: fn(usize) -> (Method, Option
     .await;
 }
 
-/// What is asked: the method, the path, the content type and the body.
+/// A request: the method, the path, the content type and the body.
 pub type Request = (Method, String, Option<&'static str>, Bytes);
 
 pub async fn measured(

@@ -1,7 +1,7 @@
-//! Asks what would move, and moves it: `cargo bench --bench load -- preview | moves`.
+//! Previews and executes moves: `cargo bench --bench load -- preview | moves`.
 //!
-//! `preview` measures a PlacementReview of every binding over 100 clusters, and GETs beside it.
-//! `moves` measures the memory that 100,000 Moves take, and whether it goes with them.
+//! `preview` measures a PlacementReview of every binding over 100 clusters, with concurrent GETs.
+//! `moves` measures the memory of 100,000 Moves, and whether it is released with them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +18,14 @@ pub const REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
 const REVIEWS: &str = "/apis/ballast.dev/v1alpha1/placementreviews";
 const MOVES: &str = "/apis/ballast.dev/v1alpha1/moves";
 const ROUNDS: usize = 5;
-/// How long it may take until nothing is left of the Moves of a deleted rebalance.
+/// Timeout for the removal of all Moves of a deleted rebalance.
 const CLEAN_WITHIN: Duration = Duration::from_secs(300);
-/// Texts are packed once they have rested for ten to twenty seconds, and a thread returns free
+/// Texts are packed after they were unused for ten to twenty seconds, and a thread returns free
 /// memory to the system every ten seconds.
 pub const MEMORY_SETTLES: Duration = Duration::from_secs(45);
 
-/// Half of the clusters join when everything is placed, and they are larger, so most of it is
-/// displaced.
+/// Measures a PlacementReview. Half of the clusters join after everything is placed, and they are
+/// larger, so most workloads are displaced.
 pub async fn preview() {
     for (bindings, clusters) in [(10_000, 100), (100_000, 100)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -68,7 +68,7 @@ async fn review(server: &ServerProcess, client: &Client, select: &Value) {
     }
 }
 
-/// One GET after the other, on a connection of their own.
+/// Sends one GET after the other, on a separate connection.
 async fn get_until(client: Client, is_over: Arc<AtomicBool>) -> Vec<Duration> {
     let mut took = Vec::new();
     while !is_over.load(Ordering::Relaxed) || took.is_empty() {
@@ -82,7 +82,7 @@ async fn get_until(client: Client, is_over: Arc<AtomicBool>) -> Vec<Duration> {
 
 type Client = ballast::cli::client::Client;
 
-/// Creates a ClusterRebalance and waits until it has finished. Returns it.
+/// Creates a ClusterRebalance, waits until it has finished, and returns it.
 pub async fn rebalanced(client: &Client, name: &str, spec: Value) -> Value {
     let rebalance = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance",
         "metadata": {"name": name}, "spec": spec});
@@ -99,7 +99,7 @@ pub async fn rebalanced(client: &Client, name: &str, spec: Value) -> Value {
     last
 }
 
-/// How many objects a collection has.
+/// Returns the number of objects in a collection.
 pub async fn count(client: &Client, collection: &str) -> usize {
     let list = client.get(&format!("{collection}?limit=1")).await.expect("a list");
     let first = list["items"].as_array().map_or(0, Vec::len);

@@ -1,10 +1,10 @@
-//! Serves a WorkloadRebalancer with 10,000 workloads: `cargo bench --bench load -- rebalance`.
+//! Executes a WorkloadRebalancer with 10,000 workloads: `cargo bench --bench load -- rebalance`.
 //!
-//! The time runs from the POST until the last binding is rescheduled and durable. Beside it stands
-//! the time that SQLite alone needs for the same rows in the same batches.
+//! Measures the time from the POST until the last binding is rescheduled and durable, and for
+//! comparison the time that SQLite alone needs for the same rows in the same batches.
 //!
 //! Then the same bindings are moved by a ClusterRebalance without bounds, and back by its undo:
-//! from the POST until its status says that it has finished, with a watch on it.
+//! from the POST until its status is finished, with a watch on it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub async fn move_all(server: &ServerProcess, name: &str, spec: Value) -> Durati
     let done = rebalanced(&client, name, spec).await;
     let (whole, cpu) = (begun.elapsed(), server.cpu() - cpu);
     let batches = rows_since(&server.database(), since).await;
-    // Events say what happened; they are no part of the Moves.
+    // Events only report the moves; they are not counted.
     let rows = batches.iter().flatten().filter(|row| row.key[0] != "events").count();
     let summary = &done["status"]["summary"];
     println!(
@@ -104,14 +104,14 @@ pub struct LogRow {
 }
 
 impl LogRow {
-    /// The bytes of its texts.
+    /// Returns the size of its texts in bytes.
     pub fn len(&self) -> usize {
         self.object.len() + self.managers.as_ref().map_or(0, String::len)
     }
 }
 
-/// The batches that the server wrote since a revision. The rows of a transaction have the same
-/// time.
+/// Returns the batches that the server wrote after a revision. The rows of a transaction have the
+/// same time.
 pub async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
     let mut reader = SqliteConnectOptions::new().filename(database).read_only(true).connect().await.unwrap();
     let sql = "SELECT revision, kind, namespace, name, operation, created, previous, time_ms, object, managers \

@@ -1,8 +1,8 @@
 //! Servers that share a PostgreSQL on this machine: `cargo bench --bench load -- shared follower`.
 //!
-//! `shared` compares creates over HTTPS with what sqlx alone stores: the same rows in the same
-//! transactions, one after the other, without a fence and without a comparison of versions. The
-//! database flushes each commit to the disk. `follower` reads at a replica that does not lead.
+//! `shared` compares creates over HTTPS with sqlx alone: the same rows in the same transactions,
+//! one after the other, without a fence and without a comparison of versions. The database flushes
+//! each commit to the disk. `follower` reads from a replica that does not lead.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,12 +21,12 @@ const OBJECTS: usize = 1_000;
 const GETS: usize = 50_000;
 const ROUNDS: usize = 3;
 
-/// The flags of replicas that begin soon after one another.
+/// The flags of replicas that start soon after one another.
 const FLAGS: [&str; 2] = ["--leader-lease-seconds", "2"];
 
-/// Creates through the server, and the same rows through sqlx.
+/// Measures creates through the server, and the same rows through sqlx.
 pub async fn shared() {
-    // PostgreSQL's own settings: each commit is on the disk before it is answered.
+    // PostgreSQL's default settings: each commit is on the disk before its response.
     let Some(cluster) = Cluster::start_with(&[]) else { return };
     for round in 0..ROUNDS {
         let url = cluster.schema().await;
@@ -54,8 +54,7 @@ struct Batch {
     numbers: [Vec<i64>; 3],
 }
 
-/// Stores the rows after a revision in a table like theirs, in the transactions that the server
-/// made.
+/// Stores the rows after a revision in an equal table, in the transactions of the server.
 async fn raw(database: &mut PgConnection, begin: i64) -> (f64, usize) {
     // The rows of a transaction have its number.
     let sql = "SELECT xmin::text AS number, * FROM changes WHERE revision > $1 ORDER BY revision";
@@ -102,12 +101,12 @@ async fn raw(database: &mut PgConnection, begin: i64) -> (f64, usize) {
     (rows.len() as f64 / begun.elapsed().as_secs_f64(), batches.len())
 }
 
-/// Reads at a follower: consistent ones, which wait for the barrier, and any that are there.
+/// Measures reads from a follower: consistent ones, which wait for the barrier, and stale ones.
 pub async fn follower() {
     let Some(cluster) = Cluster::start_with(&[]) else { return };
     let url = cluster.schema().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // The first one leads before the second one is there.
+    // The first replica becomes leader before the second one starts.
     let leader = ServerProcess::start_on(folder.path(), &url, &FLAGS);
     let client = Arc::new(leader.client().await);
     make_idle_bindings(&client, OBJECTS).await;

@@ -1,4 +1,4 @@
-//! Shared by the load benches: many requests at a time, and clusters with bindings to place.
+//! Shared by the load benches: concurrent requests, and clusters with bindings to schedule.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use serde_json::Value;
 pub const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 pub const ALL_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
 
-/// Runs `request` for 0..count with this many at a time. Returns the time of all, and of each,
-/// sorted.
+/// Runs `request` for 0..count with this concurrency. Returns the total time, and the times of all
+/// requests, sorted.
 pub async fn storm<F, Fut>(count: usize, concurrent: usize, request: F) -> (Duration, Vec<Duration>)
 where
     F: Fn(usize) -> Fut + Send + Sync + 'static,
@@ -35,13 +35,13 @@ where
     load::storm(count, concurrent, Duration::MAX, request).await.expect("no request panics")
 }
 
-/// `count` clusters with room for everything.
+/// Creates `count` clusters with capacity for all workloads.
 pub async fn make_fleet(client: &Client, count: usize) {
     add_clusters(client, 0..count, "64000").await;
 }
 
-/// Clusters with twice the room of the others. A fresh decision prefers them; with equal room
-/// every workload would stay where it is.
+/// Creates clusters with twice the capacity of the others. A fresh decision prefers them; with
+/// equal capacity every workload would stay on its clusters.
 pub async fn larger_clusters(client: &Client, numbers: Range<usize>) {
     add_clusters(client, numbers, "128000").await;
 }
@@ -54,13 +54,13 @@ async fn add_clusters(client: &Client, numbers: Range<usize>, cpu: &str) {
     }
 }
 
-/// A binding of about 1.5 KB as JSON, divided by room.
+/// Returns a binding of about 1.5 KB as JSON, divided by free capacity.
 pub fn binding(number: usize) -> Value {
     objects::binding("default", number)
 }
 
-/// Creates `count` bindings that no scheduler handles. Each has about 1.5 KB as it is stored, with
-/// its managed fields.
+/// Creates `count` bindings that no scheduler handles. Each has about 1.5 KB in its stored form,
+/// with its managed fields.
 pub async fn make_idle_bindings(client: &Arc<Client>, count: usize) {
     let sender = client.clone();
     storm(count, 64, move |i| {
@@ -75,14 +75,14 @@ pub async fn make_idle_bindings(client: &Arc<Client>, count: usize) {
     .await;
 }
 
-/// Reads the whole body of an answer without decoding it.
+/// Reads the whole body of a response without decoding it.
 pub async fn body_of(client: &Client, method: Method, path: &str, kind: Option<&str>, body: Bytes) -> Bytes {
     let (status, body) = client.send(method, path, kind, body).await.expect("an answer");
     assert!(status.is_success(), "{path}: {status}");
     body.collect().await.expect("the answer ends").to_bytes()
 }
 
-/// Creates the bindings `from..to` and waits until all of them are scheduled.
+/// Creates `count` bindings and waits until all of them are scheduled.
 pub async fn make_bindings(client: &Arc<Client>, count: usize) {
     let sender = client.clone();
     storm(count, 64, move |i| {
@@ -95,8 +95,8 @@ pub async fn make_bindings(client: &Arc<Client>, count: usize) {
     await_scheduled(client, count, 0, Binding::is_placed).await;
 }
 
-/// Waits until `count` different bindings are as wanted. It looks at the changes after a revision,
-/// or at all bindings if the revision is 0.
+/// Waits until `count` different bindings satisfy `wanted`. Considers the changes after a revision,
+/// or all bindings if the revision is 0.
 pub async fn await_scheduled(client: &Client, count: usize, since: i64, wanted: impl Fn(&Binding) -> bool) {
     let path = match since {
         0 => ALL_BINDINGS.to_owned(),

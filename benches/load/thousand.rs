@@ -1,11 +1,11 @@
-//! Asks what a fleet of 1,000 clusters and 10,000 workloads survives: `cargo bench --bench load --
-//! thousand`.
+//! Measures survivability reviews of 1,000 clusters and 10,000 workloads: `cargo bench --bench load
+//! -- thousand`.
 //!
 //! 300 of the workloads run on every cluster, so the fleet has some 330,000 replicas. Nine regions
-//! have 111 clusters each. The figures: how long it takes to suppose the loss of a region, to ask
-//! what the loss of each cluster and of each region strands, and to print `ballast top`; how old
-//! the metrics are after a region is lost; how busy the server is without requests; and how long it
-//! takes to end while it answers.
+//! have 111 clusters each. The figures: the time of a review that assumes the loss of a region, of
+//! reviews of the loss of each cluster and of each region, and of `ballast top`; the age of the
+//! metrics after a region is lost; the CPU use of the server without requests; and the time to shut
+//! down during a request.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use super::setup::{ALL_BINDINGS, BINDINGS, CLUSTERS, body_of, storm};
 const MEMBERS: usize = 1_000;
 const REGIONS: usize = 9;
 const WORKLOADS: usize = 10_000;
-/// Each so many workloads, one runs on every cluster.
+/// One in this number of workloads runs on every cluster.
 const COPIED_EVERY: usize = 33;
 const ROUNDS: usize = 3;
 const REVIEWS: &str = "/apis/ballast.dev/v1alpha1/placementreviews";
 const FLEET_REVIEWS: &str = "/apis/ballast.dev/v1alpha1/fleetreviews";
-/// How long the server is watched without requests.
+/// Duration of the measurement without requests.
 const QUIET: Duration = Duration::from_secs(60);
 
 pub async fn run() {
@@ -175,7 +175,7 @@ async fn ask(server: &ServerProcess, client: &Client, what: &str, path: &str, sp
     }
 }
 
-/// Reads the metrics until this one is as wanted, and returns it.
+/// Reads the metrics until this one satisfies `wanted`, and returns it.
 async fn metric_from(client: &Client, name: &str, wanted: impl Fn(f64) -> bool) -> f64 {
     loop {
         let metrics = body_of(client, Method::GET, "/metrics", None, Bytes::new()).await;

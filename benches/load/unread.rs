@@ -1,6 +1,7 @@
-//! What clients that never read cost the server: its resident set while 300 watches and then 200
-//! lists of 10,000 bindings are open and unread, and a minute after they have gone. Run with
-//! `cargo bench --bench load -- unread`; `UNREAD_WATCHES` and `UNREAD_UPDATES` change the sizes.
+//! Measures the cost of clients that never read: the server's resident set while 300 watches and
+//! then 200 lists of 10,000 bindings are open and unread, and a minute after they are closed. Run
+//! with `cargo bench --bench load -- unread`; `UNREAD_WATCHES` and `UNREAD_UPDATES` change the
+//! sizes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const WATCHES: usize = 300;
 const UPDATES: usize = 20_000;
 const LISTS: usize = 200;
 const OBJECTS: usize = 10_000;
-/// In this time the memory of a peak should be back with the system.
+/// Time within which the memory of a peak should be returned to the system.
 const AFTERWARDS: Duration = Duration::from_secs(60);
 
 pub async fn run() {
@@ -33,7 +34,7 @@ pub async fn run() {
     make_idle_bindings(&client, OBJECTS).await;
     println!("{OBJECTS} bindings: {} MB", megabytes(&server));
 
-    // The updates alone fill the windows of the cache, which is not what this measures.
+    // The updates alone fill the windows of the cache, which is not measured here.
     update(&client, updates).await;
     println!("after {updates} updates without watches: {} MB", megabytes(&server));
 
@@ -93,7 +94,7 @@ async fn update(client: &Arc<Client>, count: usize) {
     .await;
 }
 
-/// Waits until the server has stopped working: the kernel takes several megabytes a connection.
+/// Waits until the server is idle: the kernel accepts several megabytes per connection.
 async fn settle(server: &ServerProcess) {
     let mut before = server.cpu();
     loop {

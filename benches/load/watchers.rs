@@ -1,7 +1,7 @@
 //! Delivers 1,000 updates to 1,000 watchers: `cargo bench --bench load -- watchers`.
 //!
-//! Each watcher must see every update, in order. The cost of an event is the CPU time of the server
-//! process, that of the updates included, divided by the number of delivered events.
+//! Each watcher must receive every update, in order. The cost of an event is the CPU time of the
+//! server process, including the updates, divided by the number of delivered events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use super::setup::{ALL_BINDINGS, BINDINGS, body_of, make_idle_bindings};
 const WATCHERS: usize = 1_000;
 const UPDATES: usize = 1_000;
 const OBJECTS: usize = 100;
-/// The pause between two updates. Without a pause, the next update is sent as soon as the last one
-/// is answered. With a pause, no two events can be sent together.
+/// The pause between two updates. Without a pause, the next update is sent as soon as the previous
+/// one has a response. With a pause, no two events can be sent together.
 const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(20)];
-/// The number of connections. Watchers share them, as agents behind a front proxy do, or have one
+/// The number of connections. Watchers share them, like agents behind a front proxy, or have one
 /// each.
 const CONNECTIONS: [usize; 2] = [10, WATCHERS];
 
@@ -47,8 +47,8 @@ async fn measure(connections: usize, pause: Duration) {
     for i in 0..WATCHERS {
         watchers.spawn(watch(Arc::clone(&clients[i % connections]), since.clone()));
     }
-    // All watchers have begun once they have seen the first update. A watcher that comes later gets
-    // it from memory.
+    // All watchers have started once they have received the first update. A later watcher gets it
+    // from memory.
     let cpu_before = server.cpu();
     let begun = Instant::now();
     for turn in 0..UPDATES {
@@ -72,7 +72,7 @@ async fn measure(connections: usize, pause: Duration) {
     );
 }
 
-/// Watches until it has seen all updates. Returns their size in bytes.
+/// Watches until it has received all updates. Returns their size in bytes.
 async fn watch(client: Arc<Client>, since: String) -> usize {
     let (mut next, mut bytes) = (0, 0);
     let path = format!("{ALL_BINDINGS}?resourceVersion={since}");

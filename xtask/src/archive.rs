@@ -1,5 +1,5 @@
-//! Files in memory, and archives of them that depend on nothing else: no owner, no order of a
-//! folder, no time but the one that is given.
+//! Files in memory, and reproducible archives of them: without owners, in sorted order, and with
+//! only the given time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,7 +35,7 @@ impl Tree {
         self.0.insert(path.into(), Entry::Folder { mode, owner });
     }
 
-    /// Adds the folders that entries are in. dpkg does not create a folder that the package lacks.
+    /// Adds the parent folders of entries. dpkg does not create a folder that the package lacks.
     pub fn folders(&mut self) {
         let missing: BTreeSet<String> = self
             .0
@@ -46,7 +46,7 @@ impl Tree {
         missing.into_iter().for_each(|path| self.folder(path, 0o755, 0));
     }
 
-    /// All files below a folder of this machine.
+    /// Adds all files below a folder of this machine.
     pub fn read(&mut self, folder: &Path, prefix: &str) -> Result<()> {
         let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
         for entry in entries {
@@ -61,7 +61,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The bytes of the files, by path.
+    /// Returns the bytes of the files, by path.
     pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.0.iter().filter_map(|(path, entry)| match entry {
             Entry::File { bytes, .. } => Some((path.as_str(), bytes.as_slice())),
@@ -69,7 +69,7 @@ impl Tree {
         })
     }
 
-    /// A tar file. Times are `epoch`, in seconds since 1970.
+    /// Returns a tar file. Times are `epoch`, in seconds since 1970.
     pub fn tar(&self, epoch: u64) -> Result<Vec<u8>> {
         let mut tar = tar::Builder::new(Vec::new());
         for (path, entry) in &self.0 {
@@ -100,7 +100,7 @@ impl Tree {
         gzip(&self.tar(epoch)?)
     }
 
-    /// A zip file. Zip has no times before 1980, so all have that year.
+    /// Returns a zip file. Zip has no times before 1980, so all have that year.
     pub fn zip(&self) -> Result<Vec<u8>> {
         let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
         for (path, entry) in &self.0 {
@@ -116,14 +116,14 @@ impl Tree {
     }
 }
 
-/// Without a name and a time in its header.
+/// Compresses with gzip, without a name and a time in the header.
 pub fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
     gzip.write_all(bytes)?;
     Ok(gzip.finish()?)
 }
 
-/// SHA-256 in hexadecimal digits.
+/// Returns the SHA-256 hash in hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }

@@ -1,4 +1,4 @@
-//! Builds the binary of a platform, without paths and times of this machine in it.
+//! Builds the binary of a platform, without paths and times of this machine.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
-/// A platform that releases are made for. All are linked statically against musl: one binary runs
-/// on every distribution, and in an image that has nothing else.
+/// A platform of releases. All are linked statically against musl: one binary runs on every
+/// distribution, and in an otherwise empty image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
     #[value(name = "x86_64")]
@@ -18,7 +18,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// As rustc calls it.
+    /// Returns rustc's name of the platform.
     pub fn triple(self) -> &'static str {
         match self {
             Target::X86_64 => "x86_64-unknown-linux-musl",
@@ -26,7 +26,7 @@ impl Target {
         }
     }
 
-    /// As Debian, Go and OCI images call it.
+    /// Returns the name in Debian, Go and OCI images.
     pub fn architecture(self) -> &'static str {
         match self {
             Target::X86_64 => "amd64",
@@ -34,7 +34,7 @@ impl Target {
         }
     }
 
-    /// As Python and the kernel call it.
+    /// Returns the name in Python and the kernel.
     pub fn machine(self) -> &'static str {
         match self {
             Target::X86_64 => "x86_64",
@@ -42,7 +42,7 @@ impl Target {
         }
     }
 
-    /// As Node.js calls it.
+    /// Returns the name in Node.js.
     pub fn node(self) -> &'static str {
         match self {
             Target::X86_64 => "x64",
@@ -51,10 +51,10 @@ impl Target {
     }
 }
 
-/// Builds for `target` in a folder of its own. Returns the path of the stripped binary.
+/// Builds for `target` in a separate folder. Returns the path of the stripped binary.
 ///
-/// For a processor that is not this machine's, Zig is the C compiler and the linker
-/// (`cargo zigbuild`): it has the C library of each platform.
+/// For another processor than this machine's, Zig is the C compiler and the linker (`cargo
+/// zigbuild`), because it contains the C library of each platform.
 pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
     let cargo_home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -62,10 +62,10 @@ pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
         .context("neither CARGO_HOME nor HOME is set")?;
     let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]))?;
     let paths = [(root.to_path_buf(), "/ballast"), (cargo_home, "/cargo"), (PathBuf::from(sysroot.trim()), "/rust")];
-    // Units of one flag each: paths may contain spaces.
+    // One flag per argument, because paths may contain spaces.
     let rust_flags: Vec<String> =
         paths.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect();
-    // The same for what the C compiler builds: SQLite, mimalloc and ring.
+    // The same for code that the C compiler builds: SQLite, mimalloc and ring.
     let c_flags: Vec<String> =
         paths.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())).collect();
     let is_native = target.machine() == std::env::consts::ARCH;
@@ -92,18 +92,19 @@ pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
     Ok(path(root, target))
 }
 
-/// Whatever CARGO_TARGET_DIR says: two builds that are compared must not share a folder.
+/// Returns the target folder, ignoring CARGO_TARGET_DIR: two builds that are compared must not
+/// share one.
 fn folder(root: &Path) -> PathBuf {
     root.join("target")
 }
 
-/// Where `build` leaves the binary.
+/// Returns the path of the binary after `build`.
 pub fn path(root: &Path, target: Target) -> PathBuf {
     folder(root).join(target.triple()).join("release/ballast")
 }
 
-/// The words before a program of this target that run it on this machine, as Cargo has them: none
-/// if it is of this machine.
+/// Returns the command that runs programs of this target on this machine, from Cargo's
+/// configuration. Empty for this machine's platform.
 pub fn runner(target: Target) -> Result<Vec<OsString>> {
     if target.machine() == std::env::consts::ARCH {
         return Ok(Vec::new());
@@ -120,18 +121,18 @@ pub fn runner(target: Target) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// Whether a program needs libraries of its system.
+/// The linkage of a program with the system's libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linkage {
     Static,
     Dynamic,
 }
 
-/// Reads the headers of a program in the form of ELF, 64 bits, little endian.
+/// Returns the linkage of a program from its headers: ELF, 64 bits, little endian.
 ///
 /// # Errors
 ///
-/// If it has another form, or is for another processor.
+/// Returns an error if it has another format, or is for another processor.
 pub fn linkage(program: &[u8], target: Target) -> Result<Linkage> {
     const INTERPRETER: u32 = 3;
     let bytes = |at: usize, count: usize| program.get(at..at + count).context("its headers are not complete");
@@ -153,7 +154,7 @@ pub fn linkage(program: &[u8], target: Target) -> Result<Linkage> {
     Ok(Linkage::Static)
 }
 
-/// What a command prints.
+/// Runs a command and returns its output.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("failed to run {command:?}"))?;
     ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
@@ -181,11 +182,11 @@ mod tests {
         program[18] = 62;
         assert!(refusal(&program, Target::Aarch64).contains("not for aarch64"));
         assert_eq!(linkage(&program, Target::X86_64).unwrap(), Linkage::Static);
-        // One program header, of the interpreter, after the header of the file.
+        // One program header, of type interpreter, after the header of the file.
         (program[32], program[54], program[56], program[64]) = (64, 56, 1, 3);
         assert_eq!(linkage(&program, Target::X86_64).unwrap(), Linkage::Dynamic);
         assert!(refusal(&program[..60], Target::X86_64).contains("not complete"));
-        // This test is itself a program, and it needs the C library of this system.
+        // This test is itself a program that needs the C library of this system.
         let this = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let own = Target::value_variants().iter().find(|target| target.machine() == std::env::consts::ARCH);
         assert_eq!(linkage(&this, *own.unwrap()).unwrap(), Linkage::Dynamic);

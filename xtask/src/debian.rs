@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::archive::Tree;
 use crate::binary::Target;
 
-/// Runs the server with its state in /var/lib/ballast, as a user of its own. It is not enabled.
+/// Runs the server as a separate user, with its state in /var/lib/ballast. It is not enabled.
 const SERVICE: &str = "\
 [Unit]
 Description=Ballast, placement APIs for a fleet of Kubernetes clusters
@@ -31,7 +31,7 @@ Restart=on-failure
 WantedBy=multi-user.target
 ";
 
-/// Packs the tree of the archive (`release::tree`) as Debian's policy has it.
+/// Packs the tree of the archive (`release::tree`) according to Debian's policy.
 pub fn package(version: &str, target: Target, files: &Tree, epoch: u64) -> Result<Vec<u8>> {
     let mut data = Tree::default();
     let mut bytes_installed = 0;
@@ -73,7 +73,7 @@ pub fn package(version: &str, target: Target, files: &Tree, epoch: u64) -> Resul
     Ok(package.into_inner()?)
 }
 
-/// Where a file of the archive is installed.
+/// Returns the path at which a file of the archive is installed.
 fn place(path: &str) -> Option<String> {
     let place = match path.split_once('/') {
         None if path == "ballast" => "usr/bin/ballast".to_owned(),

@@ -1,5 +1,5 @@
-//! OCI layouts: of the container image and of the Helm chart. `skopeo`, `podman`, `oras` and
-//! `crane` copy them to a registry as they are.
+//! OCI layouts of the container image and of the Helm chart. `skopeo`, `podman`, `oras` and `crane`
+//! can copy them to a registry.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The user of the image, as in the Dockerfile.
 const USER: u64 = 65532;
 
-/// A folder in the form of an OCI layout.
+/// A folder with an OCI layout.
 pub struct Layout<'a> {
     folder: &'a Path,
     manifests: Vec<Value>,
@@ -69,7 +69,7 @@ impl<'a> Layout<'a> {
         self.manifest(config, layer, labels, Some(platform))
     }
 
-    /// Adds a packed Helm chart, in the form that `helm push` gives it.
+    /// Adds a packed Helm chart, in the format of `helm push`.
     pub fn chart(&mut self, packed: &[u8], chart: &Value, labels: &Labels) -> Result<()> {
         let config = self.blob("application/vnd.cncf.helm.config.v1+json", &serde_json::to_vec(chart)?)?;
         let layer = self.blob("application/vnd.cncf.helm.chart.content.v1.tar+gzip", packed)?;
@@ -92,8 +92,8 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// Writes the index. Several manifests are the platforms of one image, so an index of their own
-    /// has the tag.
+    /// Writes the index. If there are several manifests, they are the platforms of one image, and a
+    /// separate index has the tag.
     pub fn finish(self, tag: &str) -> Result<()> {
         let mut tagged = if let [only] = self.manifests.as_slice() {
             only.clone()
@@ -109,7 +109,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// What an image says about itself.
+/// The metadata of an image.
 pub struct Labels {
     pub version: String,
     pub revision: String,
@@ -131,7 +131,7 @@ impl Labels {
     }
 }
 
-/// The files of the image: the binary, a user, and the CA certificates of Mozilla, which
+/// Returns the files of the image: the binary, a user, and the CA certificates of Mozilla, which
 /// `--otlp-endpoint`, PostgreSQL and members may need.
 fn root(binary: &[u8], license: &[u8]) -> Tree {
     let mut tree = Tree::default();
@@ -146,7 +146,8 @@ fn root(binary: &[u8], license: &[u8]) -> Tree {
     tree
 }
 
-/// In PEM. They come from a crate, so that the machine that builds does not decide.
+/// Returns the certificates in PEM. They come from a crate, so they do not depend on the build
+/// machine.
 fn certificates() -> String {
     let mut pem = String::new();
     for certificate in webpki_root_certs::TLS_SERVER_ROOT_CERTS {

@@ -1,4 +1,4 @@
-//! What a release is made of: a bill of materials, the licences of all dependencies, and the
+//! The contents of a release: a bill of materials, the licences of all dependencies, and the
 //! provenance.
 
 use std::fs;
@@ -13,7 +13,7 @@ use crate::archive::sha256;
 use crate::binary::{Target, output};
 use crate::image::Labels;
 
-/// The beginnings of the names of licence files.
+/// Prefixes of the names of licence files.
 const LICENSE_FILES: [&str; 4] = ["LICENSE", "LICENCE", "COPYING", "NOTICE"];
 
 pub fn metadata(root: &Path, target: Target) -> Result<Metadata> {
@@ -26,7 +26,7 @@ pub fn metadata(root: &Path, target: Target) -> Result<Metadata> {
     command.exec().context("failed to read the dependencies")
 }
 
-/// The packages that are in the binary, by name and version. Build scripts and tests are not.
+/// Returns the packages in the binary, by name and version, without build scripts and tests.
 fn linked(metadata: &Metadata) -> Result<Vec<&cargo_metadata::Package>> {
     let nodes = &metadata.resolve.as_ref().context("cargo has resolved nothing")?.nodes;
     let root = metadata.packages.iter().find(|package| package.name.as_str() == "ballast");
@@ -48,7 +48,7 @@ fn linked(metadata: &Metadata) -> Result<Vec<&cargo_metadata::Package>> {
     Ok(packages)
 }
 
-/// The text of the licences of everything that is linked.
+/// Returns the licence texts of all linked packages.
 pub fn licenses(metadata: &Metadata) -> Result<String> {
     let mut text = "Ballast contains these packages. Each has the licence that follows its name.\n".to_owned();
     for package in linked(metadata)? {
@@ -75,7 +75,7 @@ pub fn licenses(metadata: &Metadata) -> Result<String> {
     Ok(text)
 }
 
-/// A bill of materials in the form of CycloneDX 1.5. Its components are the packages of
+/// Returns a bill of materials in CycloneDX 1.5 format. Its components are the packages of
 /// Cargo.lock that are in the binary.
 pub fn materials(metadata: &Metadata, labels: &Labels) -> Result<Value> {
     let packages = linked(metadata)?;
@@ -115,17 +115,17 @@ pub fn materials(metadata: &Metadata, labels: &Labels) -> Result<Value> {
     }))
 }
 
-/// Where the binaries of a release come from.
+/// The origin of the binaries of a release.
 #[derive(Default)]
 pub struct Origin {
     /// The targets that were built from the commit.
     pub built: Vec<Target>,
-    /// The hash of the binary that was given with `--binary`.
+    /// The hash of the binary given with `--binary`.
     pub given: Option<String>,
 }
 
 impl Origin {
-    /// The command without the paths of this machine, which are no part of the request.
+    /// Returns the command without the paths of this machine, which are not part of the request.
     fn command(&self, version: &str) -> Vec<String> {
         let mut command = ["cargo", "xtask", "release", version].map(str::to_owned).to_vec();
         let targets = self.built.iter().flat_map(|target| ["--target".to_owned(), target.machine().to_owned()]);
@@ -137,10 +137,10 @@ impl Origin {
     }
 }
 
-/// Returns a statement of in-toto with the provenance of SLSA 1.0: from which commit, by which
-/// command, with which toolchain the files were made. It is not signed (`publish`).
+/// Returns an in-toto statement with SLSA 1.0 provenance: the commit, the command and the toolchain
+/// that the files were built with. It is not signed (`publish`).
 ///
-/// A binary that was given is a dependency with its hash: its commit and its toolchain are unknown.
+/// A given binary is a dependency with its hash: its commit and its toolchain are unknown.
 pub fn provenance(root: &Path, labels: &Labels, origin: &Origin, subjects: &[(String, String)]) -> Result<Value> {
     let mut parameters = json!({"command": origin.command(&labels.version), "version": labels.version});
     let mut internal = json!({});

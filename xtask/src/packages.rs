@@ -1,5 +1,5 @@
-//! Packages that carry the binary for people who have Python or Node.js: a wheel and an npm
-//! package. `pip install FILE` and `npm install -g FILE` put `ballast` into PATH.
+//! Packages with the binary for users of Python or Node.js: a wheel and an npm package. `pip
+//! install FILE` and `npm install -g FILE` install `ballast` in PATH.
 
 use anyhow::Result;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use crate::archive::Tree;
 use crate::binary::{Linkage, Target};
 
 const SUMMARY: &str = "Places workloads over a fleet of Kubernetes clusters";
-/// Both registries know the package by this name.
+/// The name of the package in both registries.
 const NAME: &str = "ballast-server";
 
 /// Returns the name and the bytes of a wheel. It has no Python code: installers copy the files of
@@ -25,9 +25,9 @@ pub fn wheel(
 ) -> Result<(String, Vec<u8>)> {
     let machine = target.machine();
     let platforms = match linkage {
-        // It runs with both C libraries, from the oldest tag of each on.
+        // A static binary works with both C libraries, from the oldest tag of each on.
         Linkage::Static => vec![format!("manylinux2014_{machine}"), format!("musllinux_1_1_{machine}")],
-        // PyPI refuses this tag: the C library that it needs is unknown.
+        // PyPI rejects this tag, because the required C library is unknown.
         Linkage::Dynamic => vec![format!("linux_{machine}")],
     };
     let stem = format!("ballast_server-{version}");
@@ -56,7 +56,7 @@ pub fn wheel(
     Ok((format!("{stem}-py3-none-{}.whl", platforms.join(".")), tree.zip()?))
 }
 
-/// The name and the bytes of an npm package for one platform.
+/// Returns the name and the bytes of an npm package for one platform.
 pub fn npm(version: &str, target: Target, binary: &[u8], readme: &str, epoch: u64) -> Result<(String, Vec<u8>)> {
     let package = json!({
         "name": format!("{NAME}-linux-{}", target.node()),

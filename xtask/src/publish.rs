@@ -1,4 +1,4 @@
-//! The last steps of a release. They need keys and accounts, so they are printed and not run.
+//! The last steps of a release. They need keys and accounts, so they are printed instead of run.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::archive::sha256;
 
-/// Checks that the folder is whole, and prints one command for each place.
+/// Checks that the folder is complete, and prints one command for each destination.
 #[expect(clippy::print_stdout, reason = "a program for people")]
 pub fn print(version: &str, out: &Path) -> Result<()> {
     let sums = fs::read_to_string(out.join("SHA256SUMS"))

@@ -1,7 +1,7 @@
-//! `cargo xtask site` makes the site of the documentation with mdBook, and looks at every link.
+//! `cargo xtask site` builds the documentation site with mdBook, and checks every link.
 //!
-//! The pages are those that docs/README.md lists, in its order. A link to a file of the repository
-//! that is no page, such as a source, becomes text: the site does not have that file.
+//! The pages are the ones listed in docs/README.md, in its order. A link to another file of the
+//! repository, such as a source, becomes text, because the site does not contain that file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,10 +24,10 @@ build-dir = "html"
 [output.html]
 no-section-label = true
 "#;
-/// The list of pages, from the root of the repository.
+/// The path of the list of pages, from the root of the repository.
 const LIST: &str = "docs/README.md";
 
-/// Makes the site in `out`, which is replaced.
+/// Builds the site in `out`, which is replaced.
 pub fn make(out: &Path) -> Result<()> {
     let root = &repository()?;
     let list = fs::read_to_string(root.join(LIST))?;
@@ -68,12 +68,12 @@ struct Part {
 
 struct Page {
     title: String,
-    /// From the root of the repository.
+    /// The path from the root of the repository.
     path: String,
 }
 
-/// The sections of the list with the pages of their tables. A page that is listed twice counts the
-/// first time.
+/// Returns the sections of the list with the pages of their tables. A page that is listed twice
+/// counts only once.
 fn parts(root: &Path, list: &str) -> Result<Vec<Part>> {
     let mut seen = BTreeSet::new();
     let mut parts: Vec<Part> = Vec::new();
@@ -99,14 +99,14 @@ fn parts(root: &Path, list: &str) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// The text and the target of a link, from behind its opening bracket.
+/// Parses the text and the target of a link, starting after its opening bracket.
 fn link(text: &str) -> Option<(&str, &str)> {
     let (title, rest) = text.split_once("](")?;
     let (target, _) = rest.split_once(')')?;
     Some((title, target))
 }
 
-/// The first heading of a page.
+/// Returns the first heading of a page.
 fn heading(text: &str) -> String {
     let heading = text.lines().find_map(|line| line.strip_prefix("# "));
     heading.unwrap_or("Untitled").to_owned()
@@ -123,7 +123,7 @@ fn summary(parts: &[Part]) -> String {
     text
 }
 
-/// The path from the root that a link in `page` leads to.
+/// Resolves a link in `page` to a path from the root.
 fn resolved(page: &str, target: &str) -> String {
     let mut path = PathBuf::from(page);
     path.pop();
@@ -141,8 +141,8 @@ fn is_picture(path: &str) -> bool {
     [".png", ".svg"].iter().any(|ending| path.ends_with(ending))
 }
 
-/// The text with the links that `is_kept` wants, and what they lead to. Other links within the
-/// repository become their text.
+/// Returns the text with only the links that `is_kept` accepts, and their targets. Other links
+/// within the repository become their text.
 fn links_kept(text: &str, page: &str, is_kept: impl Fn(&str) -> bool) -> (String, Vec<String>) {
     let mut kept = Vec::new();
     let mut out = String::new();
@@ -175,7 +175,7 @@ fn links_kept(text: &str, page: &str, is_kept: impl Fn(&str) -> bool) -> (String
     (out, kept)
 }
 
-/// The links of the made pages that lead to no file or to no heading.
+/// Returns the links of the generated pages that lead to no file or to no heading.
 fn broken_links(html: &Path) -> Result<Vec<String>> {
     let mut pages = BTreeMap::new();
     read(html, html, &mut pages)?;
@@ -194,7 +194,7 @@ fn broken_links(html: &Path) -> Result<Vec<String>> {
             }
         }
     }
-    // What the print page, which holds all pages, says again is said once.
+    // The print page contains all pages, so its faults are duplicates.
     faults.retain(|fault| !fault.starts_with("print.html"));
     Ok(faults)
 }
@@ -212,7 +212,7 @@ fn read(root: &Path, folder: &Path, pages: &mut BTreeMap<String, String>) -> Res
     Ok(())
 }
 
-/// What stands behind each `name` up to the next quote.
+/// Returns the text after each `name`, up to the next quote.
 fn values<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(name).skip(1).filter_map(|rest| rest.split('"').next())
 }

@@ -21,17 +21,17 @@ use super::super::setup::CLUSTERS;
 use super::from_environment;
 use super::times::{Seen, Times};
 
-/// As many connections as the server takes.
+/// The maximum number of connections of the server.
 pub const STRANGERS: usize = 4_096;
 const DRIP_EVERY: Duration = Duration::from_secs(3);
 const BODIES: usize = 200;
 const REVIEWERS: usize = 12;
 const WRITERS: usize = 4;
 const PAGES: usize = 6;
-/// Targets of a binding of 2.7 MB.
+/// Number of targets of a binding of 2.7 MB.
 const TARGETS: usize = 48_000;
 const SUPPOSED: usize = 200;
-/// A request of Bob, or a probe, is given up and asked again after this time.
+/// Timeout after which a request of Bob or of a probe is retried.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub const SHOP: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
@@ -55,15 +55,15 @@ pub fn bearer(user: &str) -> (&'static str, String) {
 }
 
 pub struct Scene {
-    /// A client without a certificate. Tokens say who asks.
+    /// A client without a certificate. Tokens identify the user.
     pub anybody: Raw,
     admin: Raw,
-    /// Connections of strangers that were opened and not closed yet.
+    /// The number of open connections of strangers.
     pub strangers: AtomicUsize,
     pub counts: Counts,
 }
 
-/// What the hostile clients were told.
+/// Counts of the responses to hostile clients.
 #[derive(Default)]
 pub struct Counts {
     pages: AtomicUsize,
@@ -116,7 +116,7 @@ impl Scene {
         }
     }
 
-    /// Six requests of a page, each 10 ms after the last one was refused.
+    /// Sends six concurrent requests of a page, each 10 ms after the previous one was rejected.
     async fn be_a_page_of_another_site(self: Arc<Scene>) {
         let headers = [JSON, ("sec-fetch-site", "cross-site"), ("origin", "https://evil.example")];
         loop {
@@ -129,8 +129,8 @@ impl Scene {
         }
     }
 
-    /// Connections with a request that is refused, whose body comes a byte at a time. The server
-    /// may close them, and they come again.
+    /// Opens connections with a rejected request and a body that is sent one byte at a time. If the
+    /// server closes them, they are opened again.
     async fn be_strangers(self: Arc<Scene>, count: usize) {
         let client = self.anybody.clone().over(Protocol::Http1);
         let mut open: Vec<TlsStream<TcpStream>> = Vec::new();
@@ -162,7 +162,8 @@ impl Scene {
         }
     }
 
-    /// One connection with 200 requests of a user without any right, whose bodies never come.
+    /// Opens one connection with 200 requests of a user without permissions, and never sends the
+    /// bodies.
     async fn send_no_bodies(self: Arc<Scene>) {
         let (name, value) = bearer("nobody");
         loop {
@@ -188,7 +189,7 @@ impl Scene {
         }
     }
 
-    /// The same request again and again.
+    /// Sends the same request repeatedly.
     async fn be_jane(
         self: Arc<Scene>,
         method: Method,
@@ -208,14 +209,14 @@ impl Scene {
                 if status == 429 {
                     self.counts.refused.fetch_add(1, Ordering::Relaxed);
                 }
-                // Read and thrown away.
+                // The body is read and discarded.
                 let mut body = answer.into_body();
                 while let Some(Ok(_)) = body.frame().await {}
             }
         }
     }
 
-    /// What another user and the probes see for this time.
+    /// Measures the requests of Bob and the probes for this time.
     pub async fn be_bob_and_probe(self: Arc<Scene>, seconds: Duration) -> Seen {
         let end = Instant::now() + seconds;
         let probing = tokio::spawn(self.clone().probe(end));
@@ -253,7 +254,7 @@ impl Scene {
         times
     }
 
-    /// Each probe is a connection of its own, as a kubelet's.
+    /// Probes the server. Each probe opens a new connection, like a kubelet's.
     async fn probe(self: Arc<Scene>, end: Instant) -> Times {
         let client = self.anybody.clone().over(Protocol::Http1);
         let (mut times, mut turn) = (Times::default(), 0);

@@ -1,9 +1,10 @@
-//! What all hostile clients at once cost another user, the probes, and the server's memory. Run
-//! with `cargo bench --bench load -- hostile`; `HOSTILE_SECONDS` and `HOSTILE_STRANGERS` change the
-//! sizes.
+//! Measures the impact of all hostile clients at once on another user, the probes, and the server's
+//! memory: `cargo bench --bench load -- hostile`. `HOSTILE_SECONDS` and `HOSTILE_STRANGERS` change
+//! the sizes.
 //!
-//! The clients are those of docs/security.md: a page of another site, strangers that drip, bodies
-//! that never come, a reviewer that never stops, and large patches. Bob is the other user.
+//! The clients are described in docs/security.md: a page of another site, strangers with slow
+//! bodies, requests with missing bodies, a reviewer that never stops, and large patches. Bob is the
+//! other user.
 
 mod clients;
 mod times;
@@ -27,7 +28,7 @@ use super::raw::Raw;
 use super::setup::{binding, make_fleet};
 
 const SECONDS: usize = 30;
-/// What the reviewer asks about.
+/// Number of workloads in the requests of the reviewer.
 const WORKLOADS: usize = 20;
 
 const POLICY: &str = "rules:
@@ -123,7 +124,8 @@ fn peak_megabytes(server: &ServerProcess) -> usize {
     peak.split_whitespace().next().and_then(|kib| kib.parse::<usize>().ok()).expect("a number") * 1024 / 1_000_000
 }
 
-/// What jane may ask about, her large binding, and what bob changes.
+/// Creates the objects: the reviewed workloads, jane's large binding, and the binding that bob
+/// changes.
 async fn prepare(admin: &Client, scene: &Scene) {
     make_fleet(admin, 2).await;
     for number in 0..WORKLOADS {

@@ -1,10 +1,10 @@
-//! How long the requests of the other user and the probes took.
+//! Latencies of the requests of the other user and of the probes.
 
 use std::time::{Duration, Instant};
 
 use super::super::setup::percentile;
 
-/// How long each of some requests took, from the first try to the answer.
+/// Latencies of requests, from the first attempt to the response.
 #[derive(Default)]
 pub struct Times {
     sorted: Vec<Duration>,

@@ -1,4 +1,4 @@
-//! What goes on beside a rebalance: GETs, and a watch of everything.
+//! Concurrent load during a rebalance: GETs, and a watch of everything.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use http::Method;
 use super::super::process::ServerProcess;
 use super::super::setup::{ALL_BINDINGS, BINDINGS, body_of};
 
-/// GETs at a steady pace, one after the other, on a connection of their own.
+/// GETs at a steady pace, one after the other, on a separate connection.
 pub struct Gets {
     is_over: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<Vec<Duration>>,
@@ -45,14 +45,14 @@ impl Gets {
     }
 }
 
-/// A watch by curl, because events are counted with programs that take little of the machine.
+/// A watch by curl, because the program that counts events must use few resources.
 pub struct Watch {
     curl: Child,
     counting: Child,
 }
 
 impl Watch {
-    /// Of what changes after a revision.
+    /// Starts a watch of the changes after a revision.
     pub fn begin(server: &ServerProcess, since: &str) -> Watch {
         let certs = server.database().parent().expect("a folder").join("certs");
         let mut curl = Command::new("curl")

@@ -14,7 +14,7 @@ use super::{CONCURRENT, PATIENCE, idle, metrics, value};
 const LONE: &str = "/apis/work.karmada.io/v1alpha2/namespaces/lone/resourcebindings";
 const ON_FAILING: usize = 1_000;
 
-/// A cluster with some of the bindings gets a taint that evicts them.
+/// Evicts some of the bindings with a taint on their cluster.
 pub async fn fails(server: &ServerProcess) {
     let client = Arc::new(server.client().await);
     larger_clusters(&client, 900..901).await;
@@ -43,7 +43,7 @@ pub async fn fails(server: &ServerProcess) {
     println!("{ON_FAILING} bindings have left after {whole:.2?}, server CPU {cpu:.2?}, {looked_at} keys worked on");
 }
 
-/// Waits until all bindings of the small namespace are on this cluster alone.
+/// Waits until all bindings of the small namespace are only on this cluster.
 async fn on(client: &Client, cluster: &str) {
     let mut there = BTreeSet::new();
     let seen = client.watch(LONE, |event| {

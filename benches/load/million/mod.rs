@@ -1,14 +1,14 @@
 //! Measures a fleet of a million bindings: `cargo bench --bench load -- million`. It needs 30 GB of
-//! disk. Without the name it does not run.
+//! disk space, and only runs if it is named.
 //!
-//! What it does is set by the environment:
+//! It is configured by environment variables:
 //!
 //! - `MILLION_STEPS`: the steps, in this order, separated by commas (`STEPS`; all of them).
-//! - `MILLION_BINDINGS`: how many bindings there are (1,000,000).
-//! - `MILLION_FOLDER`: where the database and the certificates are kept, and found again by the
-//!   next run (a folder that is removed at the end).
+//! - `MILLION_BINDINGS`: the number of bindings (1,000,000).
+//! - `MILLION_FOLDER`: the folder of the database and the certificates, which the next run reuses
+//!   (a folder that is removed at the end).
 //! - `MILLION_DATABASE`: the URL of another database than the SQLite file in the folder.
-//! - `BALLAST_PROGRAM`: another program than the one that was built with the bench.
+//! - `BALLAST_PROGRAM`: another program than the one built with the bench.
 
 mod beside;
 mod cluster;
@@ -31,13 +31,13 @@ const STEPS: &str = "fill,rest,list,rebalance,watched,cluster,start,killed";
 const TASKS: &str = "/apis/task.karmada.io/v1alpha1/rescheduletasks";
 const CONCURRENT: usize = 32;
 const CLUSTERS_COUNT: usize = 20;
-/// The cost of a binding in a mass rebalance is compared with that among so many.
+/// Number of bindings for comparing the cost per binding of a mass rebalance.
 const FEW: usize = 10_000;
-/// Memory is looked at when texts have been packed, and what is free has been given back.
+/// Memory is measured after texts have been packed, and free memory has been returned.
 const REST: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(3_600);
-/// Evictions are paced by this flag; the rest is what finding and writing them takes.
+/// Rate of evictions. The remaining time is spent on finding and writing them.
 const FLAGS: [&str; 2] = ["--resource-eviction-rate", "100000"];
 
 struct Site {
@@ -133,7 +133,7 @@ async fn metrics(server: &ServerProcess) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The sum of a metric's values whose labels contain a text.
+/// Returns the sum of a metric's values with labels that contain a text.
 fn value(metrics: &str, name: &str, labels: &str) -> f64 {
     let lines = metrics.lines().filter_map(|line| line.strip_prefix(name));
     let ours = lines.filter(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels));
@@ -144,7 +144,7 @@ fn decided(metrics: &str) -> f64 {
     value(metrics, "ballast_scheduler_bindings_total", "")
 }
 
-/// Waits for a state of the metrics.
+/// Waits until the metrics satisfy a condition.
 async fn reached(server: &ServerProcess, wanted: impl Fn(&str) -> bool) {
     let begun = Instant::now();
     while !wanted(&metrics(server).await) {
@@ -153,7 +153,7 @@ async fn reached(server: &ServerProcess, wanted: impl Fn(&str) -> bool) {
     }
 }
 
-/// Waits until no worker has anything that is due.
+/// Waits until no worker has due work.
 async fn idle(server: &ServerProcess) {
     reached(server, |metrics| value(metrics, "ballast_worker_queue_depth", "") == 0.0).await;
 }
@@ -164,7 +164,8 @@ async fn rest(server: &ServerProcess) {
     println!("{} s at rest: {} MB", REST.as_secs(), megabytes(server));
 }
 
-/// Creates the bindings, and waits until they are scheduled. Among the first ones, one rebalance.
+/// Creates the bindings, and waits until they are scheduled. Runs one rebalance over the first
+/// ones.
 async fn fill(server: &ServerProcess, bindings: usize) {
     let client = Arc::new(server.client().await);
     make_fleet(&client, CLUSTERS_COUNT).await;
@@ -180,7 +181,7 @@ async fn fill(server: &ServerProcess, bindings: usize) {
 }
 
 async fn create(server: &ServerProcess, client: &Arc<Client>, numbers: std::ops::Range<usize>) {
-    // The client must cost little, or it measures itself.
+    // The client must use few resources, or it measures itself.
     let text = serde_json::to_string(&binding(999_999_999)).expect("JSON");
     let parts: Arc<Vec<String>> = Arc::new(text.split("999999999").map(str::to_owned).collect());
     let (sender, cpu, from, total) = (client.clone(), server.cpu(), numbers.start, numbers.len());
@@ -212,7 +213,7 @@ async fn list(server: &ServerProcess) {
         let page = body_of(&client, Method::GET, &path, None, Bytes::new()).await;
         took.push(asked.elapsed());
         bytes += page.len();
-        // The list's own metadata is at one of its ends, and the rest need not be parsed.
+        // The list's own metadata is at its start or end, so the rest need not be parsed.
         let Some(token) = token(&page) else { break };
         next = format!("&continue={token}");
     }
@@ -240,7 +241,7 @@ fn token(page: &[u8]) -> Option<String> {
     })
 }
 
-/// One RescheduleTask that selects all bindings, with GETs beside it.
+/// Runs one RescheduleTask that selects all bindings, with concurrent GETs.
 async fn rebalance(server: &ServerProcess, bindings: usize, is_watched: bool) {
     let client = Arc::new(server.client().await);
     let before = metrics(server).await;
@@ -274,7 +275,7 @@ async fn rebalance(server: &ServerProcess, bindings: usize, is_watched: bool) {
     told(&client).await;
 }
 
-/// What the events say of the tasks.
+/// Prints the events of the tasks.
 async fn told(client: &Client) {
     let path = "/api/v1/events?fieldSelector=involvedObject.kind%3DRescheduleTask";
     let list = client.get(path).await.unwrap_or_default();

@@ -1,10 +1,10 @@
-//! `cargo sim -- --seed N --steps M [--seeds K]` runs the seeded simulations of the tests with
+//! `cargo sim -- --seed N --steps M [--seeds K]` runs the randomized simulations of the tests with
 //! other seeds and more steps.
 //!
-//! It simulates a Karmada system, one with webhooks, a Fleet system, systems with rebalances, with
-//! too little room and with a schedule, and a rebalance with its undo for each seed. If a rule is
-//! broken, it prints the steps that led there to standard error and exits with status 1.
-//! `--only rebalance` simulates one of them.
+//! For each seed it simulates a Karmada system, one with webhooks, a KubeFleet system, systems with
+//! rebalances, with scarce capacity and with a schedule, and a rebalance with its undo. On a
+//! violation, it prints the preceding steps to standard error and exits with status 1. `--only
+//! rebalance` runs one of them.
 #![allow(dead_code, reason = "the world can do more than a simulation asks of it")]
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
@@ -71,7 +71,7 @@ struct Args {
     #[arg(long, default_value_t = simulation::STEPS)]
     steps: usize,
 
-    /// Only this kind of life
+    /// Run only this kind of simulation
     #[arg(long)]
     only: Option<Life>,
 }
@@ -79,20 +79,20 @@ struct Args {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Life {
     Karmada,
-    /// Karmada's, where somebody is asked about each placement
+    /// Karmada, with a webhook for each placement
     Asked,
     Fleet,
     /// Rebalances with every kind of fault
     Rebalance,
-    /// A rebalance and its undo, which nobody but crashes and the store disturbs
+    /// A rebalance and its undo, with no faults but crashes and store failures
     Undo,
-    /// An outage, and the way home from it, which nobody but crashes and the store disturbs
+    /// An outage, and the return from it, with no faults but crashes and store failures
     Home,
-    /// The drain of a cluster, and what comes back after it, likewise
+    /// The drain of a cluster, and its undo, with no faults but crashes and store failures
     Drain,
-    /// A fleet short of room, with agents that report late, never or wrongly
+    /// A fleet with scarce capacity, and agents that report late, never or wrongly
     Room,
-    /// A fleet that a schedule with an objective keeps in shape, behind gates
+    /// A fleet under a schedule with an objective, behind gates
     Shape,
 }
 

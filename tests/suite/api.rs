@@ -1,4 +1,4 @@
-//! The HTTP interface: requests, documents, and Ballast behind and beside another API server.
+//! The HTTP interface: requests, documents, and Ballast behind and attached to another API server.
 
 mod aggregated;
 mod api_fields;

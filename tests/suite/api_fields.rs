@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::support::fields::{Row, rows};
 
 const TABLE: &str = include_str!("../data/karmada.tsv");
-/// The rest of `policy.karmada.io`.
+/// The other kinds of `policy.karmada.io`.
 const POLICY_TABLE: &str = include_str!("../data/karmada-policy.tsv");
 
 /// Fields that are not upstream's (D54).
@@ -128,7 +128,7 @@ pub fn check_names(kinds: &Kinds, table: &str) {
             .iter()
             .map(|column| format!("{} {} {} priority={}", column.name, column.kind, column.path, column.priority))
             .collect();
-        // What is added is shown with `-o wide` only (D50).
+        // Additional columns are shown with `-o wide` only (D50).
         ours.retain(|column| columns.contains(column) || !column.ends_with("priority=1"));
         assert_eq!(ours, columns, "{name}");
     }
@@ -185,7 +185,7 @@ fn own(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// A node of a schema, with what its parent says about it.
+/// A node of a schema, with the constraints of its parent.
 pub struct Found {
     pub node: Node,
     required: bool,
@@ -339,7 +339,7 @@ pub fn full_object(kind: &ResourceKind) -> Map<String, Value> {
     object.insert("kind".to_owned(), json!(kind.kind));
     let mut object = Value::Object(object);
     if let Some(result) = object.pointer_mut("/status/observedWorkloads/0/result") {
-        // The schema allows any text, as upstream's does. The type knows two words (R65).
+        // The schema allows any text, as upstream's does. The type accepts two values (R65).
         *result = json!("Successful");
     }
     let Value::Object(object) = object else { unreachable!("made above") };

@@ -12,7 +12,7 @@ use crate::support::fields::rows;
 
 const TABLE: &str = include_str!("../data/fleet.tsv");
 
-/// Short names that Karmada's kinds have too. Karmada's kinds keep them (C17).
+/// Short names shared with Karmada's kinds, which keep them (C17).
 const CEDED_SHORT_NAMES: &[&str] = &["shortNames=crb", "shortNames=cluster"];
 
 fn kinds() -> Kinds {
@@ -26,7 +26,7 @@ fn every_field_of_upstream_is_in_the_schema_as_it_is_there() {
     let mut seen = 0;
     for mut row in rows(TABLE) {
         seen += 1;
-        // The `validate` hooks check rules across fields, and have their own tests.
+        // The `validate` hooks check rules across fields, and have separate tests.
         row.rules.remove("cel");
         let kind = kinds.rows().iter().find(|kind| kind.kind == row.kind).expect(row.kind);
         match find(kind.schema.root(), row.path) {
@@ -45,8 +45,8 @@ fn every_field_of_upstream_is_in_the_schema_as_it_is_there() {
 fn there_is_no_field_that_upstream_has_not() {
     let table: BTreeSet<(&str, &str)> = rows(TABLE).map(|row| (row.kind, row.path)).collect();
     let is_known = |kind: &str, path: &str| {
-        // Namespaced kinds have the fields of their cluster-scoped siblings. The table has only the
-        // latter.
+        // Namespaced kinds have the fields of their cluster-scoped siblings. Only the latter are in
+        // the table.
         table.contains(&(kind, path)) || table.contains(&(format!("Cluster{kind}").as_str(), path))
     };
     let mut strangers = Vec::new();

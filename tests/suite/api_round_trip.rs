@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use super::api_fields::full_object;
 use crate::support::registry::{Api, NAMESPACE};
 
-/// Fields of a shared type that one of its users refuses.
+/// Fields of a shared type that one of its users rejects.
 const NEVER_SET: [&str; 10] = [
     // An exclusion of everything selects nothing.
     ".exclude[].all",
-    // A schedule plans anew each time.
+    // A schedule plans again each time.
     ".template.spec.expectPlan",
     // A quota names resources, and `key` is none. Each has `cpu` in its place.
     ".overall.key",
@@ -186,7 +186,7 @@ fn amend_expressions(selector: &mut Value, is_by_field: bool) {
     }
 }
 
-/// Fleet's placements: one picks a number of clusters, and one names them.
+/// KubeFleet placements: one picks a number of clusters, and one names them.
 fn placement_variants(full: &Value) -> Vec<Value> {
     let mut of_number = full.clone();
     set(&mut of_number, "/spec/strategy/applyStrategy/type", json!("ServerSideApply"));
@@ -279,7 +279,7 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
     set(&mut undoing, "/undo/clusters", json!(["m1"]));
     let mut draining = undoing.clone();
     remove(&mut draining, "", "undo");
-    // An objective says where workloads go, and so do the past and an undo.
+    // An objective specifies the destination of workloads, and so do the past and an undo.
     remove(&mut undoing, "", "objective");
     remove(&mut selecting, "", "undo");
     set(&mut selecting, "/exclude/0/name", json!("other"));
@@ -311,7 +311,7 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
     for spec in [&mut selecting, &mut drifted] {
         remove(spec, "", "objective");
     }
-    // A domain is lost for one goal, and a resource is looked at for others.
+    // A domain fails for one goal, and other goals consider a resource.
     let mut surviving = aiming.clone();
     set(&mut surviving, "/objective/goal", json!("Survive"));
     remove(&mut surviving, "/objective", "resource");
@@ -324,7 +324,7 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
         set(&mut draining, "/drain/clusters", json!(["m1"]));
         specs.push(draining);
     }
-    // A gate asks one of two kinds of servers.
+    // A gate calls one of two kinds of servers.
     for (index, spec) in specs.iter_mut().enumerate() {
         remove(spec, "/rollout/gates/0", if index == 1 { "prometheus" } else { "webhook" });
     }

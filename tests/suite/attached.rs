@@ -1,5 +1,5 @@
-//! Beside a Karmada: an attached server and its upstream. The upstream is another Ballast without
-//! workers, and the line between them can be cut, and can have its requests answered by the test.
+//! A server attached to a Karmada. The upstream is another Ballast without workers, and the proxy
+//! between them can be cut, and its responses replaced by the test.
 
 mod events;
 mod moves;
@@ -26,21 +26,21 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Where the binding of most tests is.
 const WEB: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/web";
 
-/// The label that says which policy manages a binding.
+/// The label with the policy that manages a binding.
 const POLICY_ID: &str = "propagationpolicy.karmada.io/permanent-id";
 
-/// The answer of the test in place of the upstream's. `None`: the upstream answers.
+/// The test's response instead of the upstream's. `None`: the upstream responds.
 type Answer = BoxFuture<'static, Option<Result<Response<Body>, std::io::Error>>>;
 type Loses = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 type Fault = Arc<dyn Fn(Method, String) -> Answer + Send + Sync>;
 
-/// The line to the upstream.
+/// The proxy to the upstream.
 #[derive(Clone, Default)]
 struct Line {
     fault: Arc<Mutex<Option<Fault>>>,
-    /// Whether the answer to such a request is lost on its way back.
+    /// Whether the response to such a request is lost.
     loses: Arc<Mutex<Option<Loses>>>,
-    /// The requests that came, as `PATCH /path?query`.
+    /// The received requests, as `PATCH /path?query`.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -49,7 +49,7 @@ impl Line {
         *self.fault.lock().unwrap() = Some(Arc::new(fault));
     }
 
-    /// Answers the requests that `is_meant` with this.
+    /// Responds to matching requests with this.
     fn refuse(&self, is_meant: impl Fn(&Method, &str) -> bool + Send + Sync + 'static, status: Value) {
         self.answer(move |method, path| {
             let is_meant = is_meant(&method, &path);
@@ -177,7 +177,7 @@ async fn patch(server: &Raw, path: &str, change: Value) -> Value {
     reply.json()
 }
 
-/// Clusters that have what a Deployment needs.
+/// Returns clusters that can run a Deployment.
 async fn give_clusters(karmada: &Raw, names: &[&str]) {
     for name in names {
         let cluster = objects::cluster(name);
@@ -202,7 +202,7 @@ fn targets(binding: &Value) -> Vec<&str> {
     clusters.iter().map(|cluster| cluster["name"].as_str().unwrap()).collect()
 }
 
-/// Waits until the binding upstream is placed there and says so.
+/// Waits until the binding upstream is placed there and reports it.
 async fn scheduled(karmada: &Raw, path: &str, cluster: &str) -> Value {
     wait_for(path, async || {
         let object = get(karmada, path).await;
@@ -212,8 +212,8 @@ async fn scheduled(karmada: &Raw, path: &str, cluster: &str) -> Value {
     .await
 }
 
-/// The object without what each log numbers by itself, and without its managers, which are only
-/// kept upstream.
+/// Returns the object without log-specific numbers and its managers, which are only stored
+/// upstream.
 fn unnumbered(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
@@ -261,7 +261,7 @@ async fn bs1_the_mirror_shows_objects_as_they_are_at_home_and_follows_them() {
     .await;
     assert_eq!(object["metadata"]["labels"]["tier"], "front");
     home.send(Method::DELETE, &format!("{BINDINGS}/b0"), &[], "").await;
-    // Another object of the same name takes its place: it has another uid.
+    // Another object with the same name and another uid replaces it.
     home.send(Method::DELETE, &format!("{BINDINGS}/b2"), &[], "").await;
     let second = post(&home, BINDINGS, binding("b2")).await;
     wait_for("the new b2", async || {
@@ -306,7 +306,7 @@ async fn bs2_a_binding_is_scheduled_at_home_and_only_if_it_names_this_scheduler(
     let managers = object["metadata"]["managedFields"].to_string();
     assert!(managers.contains("\"ballast-scheduler\""), "{managers}");
     same(&pair.admin(), &home, WEB).await;
-    // One pass: the spec, and then the status. Their echoes bring no second one.
+    // One pass: the spec, and then the status. Their echoes cause no second one.
     post(&home, BINDINGS, placed("last", "m2")).await;
     scheduled(&home, &format!("{BINDINGS}/last"), "m2").await;
     assert_eq!((pair.line.asked(&format!("PATCH {WEB}?")), pair.line.asked(&format!("PATCH {WEB}/status?"))), (1, 1));
@@ -323,7 +323,7 @@ async fn bs2_a_binding_that_no_policy_manages_any_more_stays_where_it_is() {
     give_clusters(&home, &["m1", "m2"]).await;
     post(&home, BINDINGS, placed("web", "m1")).await;
     scheduled(&home, WEB, "m1").await;
-    // As Karmada's detector does when the policy is deleted. Then the placement is of nobody.
+    // As Karmada's detector does when the policy is deleted. The placement is then unmanaged.
     patch(&home, WEB, json!({"metadata": {"labels": {POLICY_ID: null}}})).await;
     let elsewhere = json!({"clusterAffinity": {"clusterNames": ["m2"]}});
     patch(&home, WEB, json!({"spec": {"placement": elsewhere}})).await;
@@ -333,7 +333,7 @@ async fn bs2_a_binding_that_no_policy_manages_any_more_stays_where_it_is() {
         scheduled(&home, &format!("{BINDINGS}/{name}"), "m2").await;
     }
     assert_eq!(unnumbered(get(&home, WEB).await), before);
-    // Another policy takes it over.
+    // Another policy claims it.
     patch(&home, WEB, json!({"metadata": {"labels": {POLICY_ID: "2"}}})).await;
     scheduled(&home, WEB, "m2").await;
     pair.stop().await;
@@ -374,7 +374,7 @@ async fn bs4_a_list_after_410_brings_what_was_missed_and_takes_what_is_gone() {
     for name in ["gone", "stays"] {
         post(&home, BINDINGS, binding(name)).await;
     }
-    // No watch begins, so the reflector lives from lists.
+    // No watch begins, so the reflector only lists.
     let (line, folder) = (Line::default(), tempfile::tempdir().unwrap());
     line.refuse(|_, path| path.contains("watch=true"), status(410, "Expired"));
     let here = attach(&karmada, &line, &folder, "memory:", Access::ReadWrite).await;
@@ -481,7 +481,7 @@ async fn bs4_a_write_that_others_overtook_is_decided_again_from_what_they_wrote(
     let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1", "m2"]).await;
-    // Before the first patch arrives, somebody wants another cluster.
+    // Before the first patch arrives, another client chooses another cluster.
     let (raced, other) = (Arc::new(Mutex::new(false)), pair.karmada.admin());
     let other = Arc::new(other);
     let happened = Arc::clone(&raced);
@@ -562,7 +562,7 @@ async fn bs4_a_home_that_does_not_serve_its_kinds_yet_has_lost_no_binding() {
     post(&home, BINDINGS, placed("web", "m1")).await;
     scheduled(&home, WEB, "m1").await;
     same(&here, &home, WEB).await;
-    // As a kube-apiserver that has just started and has not read its definitions.
+    // As a kube-apiserver that has just started and has not loaded its definitions.
     pair.line.answer(|_, path| {
         let is_meant = path.starts_with(WEB);
         let answer = || Response::builder().status(404).body(Body::from(b"404 page not found\n".to_vec())).unwrap();
@@ -661,7 +661,7 @@ async fn bs1_a_restart_on_a_kept_database_writes_nothing_that_is_the_same() {
     let before = versions(&pair.admin()).await;
     let Pair { karmada, line, here, folder } = pair;
     here.stop().await.unwrap();
-    // While nobody looks, one goes.
+    // One is deleted while the server is disconnected.
     home.send(Method::DELETE, &format!("{BINDINGS}/b2"), &[], "").await;
     let here = attach(&karmada, &line, &folder, &database, Access::ReadWrite).await;
     let pair = Pair { karmada, line, here, folder }.synced().await;

@@ -1,5 +1,5 @@
-//! Input that is nonsense, contradictory or huge gets a decision with a reason, in both profiles.
-//! There is no panic, and no number overflows.
+//! Invalid, contradictory or huge input gets a decision with a reason, in both profiles. There is
+//! no panic, and no number overflows.
 
 use crate::support::objects;
 use ballast::cli::simulate::{Case, Malformed, Options, Output, answer};
@@ -55,7 +55,7 @@ fn decide(clusters: &[Value], placement: &Value, spec: Value, rules: Rules) -> R
     )
 }
 
-/// The answers of both profiles.
+/// Returns the results of both profiles.
 fn both(clusters: &[Value], placement: &Value, spec: Value) -> [Value; 2] {
     [Rules::Karmada, Rules::Default].map(|rules| decide(clusters, placement, spec.clone(), rules).unwrap())
 }

@@ -1,4 +1,4 @@
-//! The program as it is handed over: commands, manifests, documents and the form of the code.
+//! The program as delivered: commands, manifests, documents and the form of the code.
 
 mod cli;
 mod docs;

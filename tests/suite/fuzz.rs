@@ -23,14 +23,14 @@ use entries::{ENTRIES, Entry};
 const RANDOM_INPUTS: u32 = 600;
 /// Changed inputs for each target, unless FUZZ_SECONDS gives a time.
 const CHANGED_INPUTS: u32 = 600;
-/// The seed of the changes, unless FUZZ_SEED gives another. It is fixed, so that a red run is the
-/// fault of the commit.
+/// The seed of the changes, unless FUZZ_SEED gives another. It is fixed, so that a failing run is
+/// the fault of the commit.
 const SEED: u64 = 1;
 /// Long enough for a set of clusters and a binding with all their parts.
 const INPUT_BYTES_MAX: usize = 600;
 /// The most changes that are made to one input.
 const CHANGES_MAX: usize = 6;
-/// Bytes that often break a parser. They are inserted beside random bytes.
+/// Bytes that often break a parser, inserted in addition to random bytes.
 const DAMAGE: [&[u8]; 16] = [
     b"\0",
     b"\xff",

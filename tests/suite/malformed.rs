@@ -1,4 +1,4 @@
-//! The engine answers any input: recorded cases, with random parts replaced by nonsense.
+//! The engine handles any input: recorded cases, with random parts replaced by nonsense.
 
 use ballast::cli::simulate::{Case, Input, Options, Output, answer, inputs, read};
 use ballast::engine::karmada::{Rules, check, decide};
@@ -64,7 +64,7 @@ fn mutate(value: &mut Value, chance: &mut Chance) {
                 _ => mutate(&mut items[index], chance),
             }
         }
-        // Mostly by a value of the same type, because other values are refused early.
+        // Mostly by a value of the same type, because other values are rejected early.
         Value::Number(_) if chance.below(4) > 0 => {
             let numbers = [0, 1, -1, 7, i64::from(i32::MAX), i64::from(i32::MIN)];
             *value = json!(numbers[chance.below(numbers.len())]);

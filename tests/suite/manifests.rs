@@ -1,5 +1,5 @@
-//! Holds deploy/ to the program: the manifests are valid for Kubernetes' own types, and name
-//! groups, flags, rights and metrics that exist.
+//! Checks deploy/ against the program: the manifests are valid for Kubernetes' own types, and name
+//! existing groups, flags, rights and metrics.
 
 mod chart;
 mod compose;
@@ -45,8 +45,8 @@ fn manifests() -> Vec<Value> {
     files.flat_map(|file| yaml(&read(&format!("manifests/{file}")))).collect()
 }
 
-/// Fails on a member that the type `K` does not know. Such a member is missing when the object is
-/// written again.
+/// Fails on a member that the type `K` does not know: it is missing when the object is serialized
+/// again.
 fn check<K: DeserializeOwned + serde::Serialize>(manifest: &Value) {
     let name = &manifest["metadata"]["name"];
     let read: K = serde_json::from_value(manifest.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -114,7 +114,7 @@ fn every_manifest_is_of_its_kind() {
 /// The address of a pod in an IPv6 cluster.
 const POD_IP: &str = "fd00::7";
 
-/// What its flags and its environment amount to, as the built binary says.
+/// Returns the effective configuration of its flags and environment, from the built binary.
 fn print_config(deployment: &Value) -> String {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let args: Vec<&str> = container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
@@ -148,7 +148,7 @@ fn ag4_ag10_r22_there_is_an_apiservice_for_each_group_and_version_that_is_served
         let spec = &service["spec"];
         let (group, version) = (spec["group"].as_str().unwrap(), spec["version"].as_str().unwrap());
         assert_eq!(service["metadata"]["name"], format!("{version}.{group}"));
-        // AG15: kube-apiserver changes back an APIService that it takes for its own.
+        // AG15: kube-apiserver reverts changes of an APIService that it manages.
         assert_eq!(service["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"], "false");
         assert!((1..=20_000).contains(&spec["groupPriorityMinimum"].as_i64().unwrap()));
         assert!((1..=1_000).contains(&spec["versionPriority"].as_i64().unwrap()));
@@ -156,10 +156,10 @@ fn ag4_ag10_r22_there_is_an_apiservice_for_each_group_and_version_that_is_served
 }
 
 /// With a lower priority, discovery prefers the version of a group that is still a CRD. Garbage
-/// collection and `kubectl get rb` then look at stale bindings in etcd.
+/// collection and `kubectl get rb` then use stale bindings in etcd.
 #[test]
 fn bk1_discovery_prefers_our_versions_to_those_of_crds() {
-    // What kube-apiserver gives each version of a CRD.
+    // The priority that kube-apiserver gives each version of a CRD.
     const OF_CRDS: i64 = 100;
     for (whose, rendered) in [("the manifests", manifests()), ("the chart", chart::rendered("placement"))] {
         let services = rendered.iter().filter(|it| it["kind"] == "APIService");
@@ -271,7 +271,7 @@ fn bk3_beneath_karmada_the_server_neither_taints_nor_evicts_nor_copies_policies(
         };
         assert!(is_part(patch), "{member}: {patch} names another object");
     }
-    // As kustomize has it: containers and variables are found by their names.
+    // As in kustomize: containers and variables are found by name.
     let patched = &patch["spec"]["template"]["spec"]["containers"][0];
     let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["name"], patched["name"]);
@@ -286,7 +286,7 @@ fn bk3_beneath_karmada_the_server_neither_taints_nor_evicts_nor_copies_policies(
     assert!(shown.contains("- -application-failover") && shown.contains("- -policy"), "{shown}");
 }
 
-/// The Secret's `ca.crt` is renewed with the certificate; a file that somebody once copied is not.
+/// The Secret's `ca.crt` is renewed with the certificate; a copied file is not.
 #[test]
 fn prometheus_reads_the_ca_from_the_secret_that_is_renewed() {
     let monitor = &yaml(&read("manifests/servicemonitor.yaml"))[0];
@@ -328,7 +328,7 @@ fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     }
 }
 
-/// The job that renews the certificate has the rights that it needs and no others.
+/// The job that renews the certificate has only the rights that it needs.
 #[test]
 fn the_certificates_job_may_change_the_apiservices_and_its_secret_only() {
     let documents = yaml(&read("manifests/certificates.yaml"));
@@ -367,7 +367,7 @@ fn bk8_the_import_job_writes_the_deployments_database() {
         (&imports["image"], &job["securityContext"]),
         (&serves["containers"][0]["image"], &serves["securityContext"])
     );
-    // Its flags are flags: what is missing here is the kubeconfig.
+    // Its flags are valid: only the kubeconfig is missing here.
     let run = std::process::Command::new(env!("CARGO_BIN_EXE_ballast")).args(words(imports)).output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(run.status.code() == Some(2) && said.contains("failed to use /etc/karmada/kubeconfig"), "{said}");

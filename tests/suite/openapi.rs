@@ -1,7 +1,6 @@
-//! The published API: the files in `openapi/` are what the rows say, and what clients need is in
-//! them.
+//! The published API: the files in `openapi/` match the registry, and contain what clients need.
 //!
-//! `UPDATE=1 cargo test openapi` writes the files anew.
+//! `UPDATE=1 cargo test openapi` writes the files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -80,7 +79,7 @@ fn di18_every_resource_has_its_paths_and_its_schema() {
     }
 }
 
-/// openapi-generator refuses a document that has an operation id twice.
+/// openapi-generator rejects a document with a duplicate operation id.
 #[test]
 fn oa13_operation_ids_are_unique_in_swagger_and_in_all_other_documents_together() {
     let documents: Vec<(String, Value)> = openapi::documents(&api::standalone_kinds())
@@ -134,7 +133,7 @@ fn oa11_definitions_have_types_and_are_described_and_nothing_is_said_twice() {
             for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
                 let Some(reference) = schema["allOf"][0]["$ref"].as_str() else { continue };
                 let of = reference.rsplit('/').next().unwrap();
-                // `kubectl explain` prints the one after the other.
+                // `kubectl explain` prints one after the other.
                 assert_ne!(schema["description"], schemas[of]["description"], "{name}.{field}");
                 told.extend(schema["description"].is_string().then_some(of));
             }

@@ -32,7 +32,7 @@ const PLACES: [&str; 10] = [
     "README.md",
     "UPGRADING.md",
 ];
-/// Data, which cites nothing.
+/// Data without citations.
 const DATA: [&str; 4] = ["tests/vectors", "tests/corpus", "tests/data", "tests/oracle/requests"];
 const TEXTS: [&str; 5] = ["rs", "md", "py", "yaml", "txt"];
 
@@ -98,7 +98,7 @@ fn every_difference_from_upstream_has_its_entry() {
             }
         }
     }
-    // Each entry ends with the places that make the difference.
+    // Each entry ends with the code locations of the difference.
     for entry in document.split("\n## ").skip(1) {
         let places = entry.split_once("\n- Code: ").map(|(_, places)| places).unwrap_or_default();
         let title = entry.lines().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Holds docs/apiserver.md and docs/security.md to the tests.
+//! Checks docs/apiserver.md and docs/security.md against the tests.
 //!
 //! Every row of the checklist that must or should hold has a test that carries its id, another test
 //! that docs/apiserver.md names, or a reason why there is none.
@@ -34,8 +34,7 @@ fn every_row_has_its_test_or_its_reason() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// docs/security.md names the test of each claim as `room::its_name`, with `…` where it cuts a
-/// name.
+/// docs/security.md names the test of each claim as `room::its_name`, abbreviated with `…`.
 #[test]
 fn every_claim_of_security_names_a_test_that_there_is() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

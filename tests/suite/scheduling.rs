@@ -1,4 +1,4 @@
-//! Decisions and what follows from them: stories of whole systems and recorded decisions.
+//! Decisions and their consequences: stories of whole systems and recorded decisions.
 
 mod fleet;
 mod stories;

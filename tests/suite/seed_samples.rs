@@ -1,5 +1,5 @@
-//! The YAML samples of the seed documents, as people copy them. Each is accepted as it is, read as
-//! it was meant with a warning, or refused (C3, C15, R125).
+//! The YAML samples of the seed documents, as users copy them. Each is accepted unchanged,
+//! corrected with a warning, or rejected (C3, C15, R125).
 
 use ballast::k8s::{Body, FieldValidation};
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ async fn c14_c15_all_ways_to_specify_replicas_come_to_the_same() {
     }
 }
 
-/// The flawed samples of the proposal, and variations that people may write.
+/// The flawed samples of the proposal, and likely variations.
 fn flawed_samples() -> Vec<Value> {
     let mut samples = vec![
         sample!("specify-replicas-solution-1-clusters"),
@@ -127,8 +127,8 @@ async fn c15_a_correction_that_is_followed_to_the_letter_is_taken_strictly_and_m
     }
 }
 
-/// Does what a correction says: `FIELD: was read as VALUE`, `FIELD: was read as OTHER`,
-/// `FIELD: was read as OTHER: VALUE`, or `FIELD: … was left out`.
+/// Applies a correction: `FIELD: was read as VALUE`, `FIELD: was read as OTHER`, `FIELD: was read
+/// as OTHER: VALUE`, or `FIELD: … was left out`.
 fn follow(correction: &str, object: &mut Value) {
     let (field, rest) = correction.split_once(": ").unwrap();
     let Some((_, read)) = rest.split_once("was read as ") else {

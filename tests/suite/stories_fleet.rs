@@ -1,5 +1,5 @@
-//! Fleet placements from creation to deletion, through the registry and the workers of the Fleet
-//! family. The store is in memory, only the test moves the clock, and `agents` plays the member
+//! KubeFleet placements from creation to deletion, through the registry and the KubeFleet workers.
+//! The store is in memory, only the test advances the clock, and `agents` simulates the member
 //! clusters.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.plac
 const REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 const CLUSTERS: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
 
-/// A world that has not settled after this many turns never will.
+/// A world that is still busy after this many turns never settles.
 const TURNS_MAX: usize = 2_000;
 
 struct World {
@@ -74,7 +74,7 @@ impl World {
         action.create(&User::component("story"), &mut object, false).await.unwrap();
     }
 
-    /// Runs the workers and the agents of the clusters until nothing changes any more.
+    /// Runs the workers and the agents of the clusters until nothing changes.
     async fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut busy = false;
@@ -204,8 +204,8 @@ fn placement(policy: Value) -> Value {
     })
 }
 
-/// Picks two of four clusters. It prefers the tier gold, and no region may have two more clusters
-/// than another one.
+/// Creates a placement on two of four clusters that prefers the tier gold, with a maximum skew of
+/// one between regions.
 async fn two_of_four() -> (World, Key) {
     let mut world = World::new().await;
     for (name, region, tier) in
@@ -348,7 +348,7 @@ async fn a_heartbeat_that_is_late_is_said_and_moves_nothing() {
     assert_eq!((heard(&world), world.versions()), (json!("False"), before));
 }
 
-/// The labels have changed, so that two other clusters would be picked. Nothing has moved yet.
+/// Changes the labels, so that two other clusters would be picked. Nothing has moved yet.
 async fn left_behind() -> (World, Key) {
     let (mut world, key) = two_of_four().await;
     for (name, tier) in [("a", "gold"), ("b", "tin"), ("c", "gold"), ("d", "tin")] {
@@ -387,8 +387,8 @@ async fn a_task_that_names_a_placement_has_it_decided_afresh_each_time() {
     let (mut world, _) = left_behind().await;
     let spec = json!({"targetRefResource": [
         {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "shop"}]});
-    // Two triggers come within one second, before the first is served. Neither is lost, and each
-    // has a timestamp of its own.
+    // Two triggers arrive within one second, before the first is served. Neither is lost, and each
+    // has a distinct timestamp.
     world.task(spec.clone()).await;
     world.task(spec.clone()).await;
     world.settle().await;
@@ -444,7 +444,7 @@ async fn a_placement_that_is_not_there_is_reported_and_one_of_a_strange_kind_too
     }
 }
 
-/// Somebody created a second binding for a cluster by hand. The scheduler keeps one and reports it.
+/// A second binding for a cluster was created by hand. The scheduler keeps one and reports it.
 #[tokio::test]
 async fn two_live_bindings_on_a_cluster_are_healed() {
     let (mut world, key) = two_of_four().await;

@@ -1,8 +1,8 @@
-//! The architecture as a test: which crate may use which, which places are pure, and how long
-//! lines, functions and files may be.
+//! Architecture tests: dependencies between crates, pure modules, and limits on the length of
+//! lines, functions and files.
 //!
-//! It reads the sources as text. That is enough, because rustfmt puts the brace that closes an item
-//! below the first letter of that item. Code that only tests compile is left out of the rules about
+//! They read the sources as text. That suffices, because rustfmt puts the brace that closes an item
+//! below the first letter of that item. Code that only tests compile is exempt from the rules about
 //! imports.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,15 +59,15 @@ const PURE: &[&str] = &[
 const IMPURE_WORDS: &[&str] =
     &["async fn", ".await", "tokio::", "tracing::", "clock::", "SystemTime", "Instant::now", "std::fs", "std::net"];
 
-/// The widest comment and the widest line of Markdown, in characters. rustfmt.toml holds the code.
+/// The maximum width of comments and of Markdown, in characters. rustfmt.toml covers the code.
 const WIDTH_MAX: usize = 100;
 
 /// The longest file and the longest function of production code, in lines. The limit of a file is
 /// loose, because a tight one scatters the methods of a type over several files.
 const PRODUCTION: Sizes = Sizes { file_lines_max: 700, function_lines_max: 170 };
-/// As above, for tests: those of `tests`, and the unit tests that have a file of their own.
+/// The same for tests: the files of `tests`, and unit tests in separate files.
 const TESTS: Sizes = Sizes { file_lines_max: 800, function_lines_max: 348 };
-/// As above, for benches and fuzz targets.
+/// The same for benches and fuzz targets.
 const TOOLS: Sizes = Sizes { file_lines_max: 315, function_lines_max: 72 };
 
 struct Sizes {
@@ -75,8 +75,8 @@ struct Sizes {
     function_lines_max: usize,
 }
 
-/// Cargo forbids circles. The order of the list also keeps a crate from using one above it that
-/// happens not to need it today.
+/// Cargo forbids cycles. The order of the list also keeps a crate from using a later one that
+/// happens not to depend on it today.
 #[test]
 fn crates_use_only_those_listed_above_them() {
     let mut faults = Vec::new();
@@ -105,8 +105,8 @@ fn heavy_dependencies_stay_in_the_crates_that_own_them() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// A crate that is built alone then shares its dependencies with the whole, and a binary without a
-/// part is without it in each crate.
+/// A crate that is built alone then shares its dependencies with the workspace, and a binary
+/// without a feature omits it in each crate.
 #[test]
 fn crates_forward_the_features_of_those_they_use() {
     let mut faults = Vec::new();
@@ -165,7 +165,7 @@ fn members() -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// What a crate needs outside its tests.
+/// Returns the non-development dependencies of a crate.
 fn dependencies(name: &str) -> Vec<String> {
     let path = if name == "ballast" { "Cargo.toml".to_owned() } else { format!("crates/{name}/Cargo.toml") };
     let manifest = fs::read_to_string(root().join(path)).expect("a crate has a manifest");
@@ -216,7 +216,7 @@ fn comments_fit_the_width() {
     assert!(faults.is_empty(), "these comments are wider than {WIDTH_MAX} characters:\n{}", faults.join("\n"));
 }
 
-/// Tables need their rows in one piece. Code and what programs print are shown as they are.
+/// Tables need their rows in one piece. Code and program output are exempt.
 #[test]
 fn markdown_fits_the_width() {
     let mut faults = Vec::new();
@@ -349,8 +349,8 @@ fn functions(text: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// What begins a comment in this file. None where the file has no comments of its own, and for
-/// migrations: databases remember their checksums, so a released one never changes.
+/// Returns the comment prefix of this file. None for files without own comments, and for
+/// migrations: databases store their checksums, so a released one never changes.
 fn comment_marker(path: &Path, text: &str) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
     match path.extension().and_then(|extension| extension.to_str()) {
@@ -361,7 +361,7 @@ fn comment_marker(path: &Path, text: &str) -> Option<&'static str> {
     }
 }
 
-/// A line that could have been broken and was not. A link has no place for a break.
+/// Returns whether a line could have been broken. A link cannot.
 fn is_too_wide(line: &str) -> bool {
     let words = line.trim_start().trim_start_matches(['/', '!', '#', '-', ' ']);
     line.chars().count() > WIDTH_MAX && words.contains(' ')
@@ -371,7 +371,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every Rust file of the program except the test modules that have a file of their own.
+/// Returns every Rust file of the program except test modules in separate files.
 fn sources() -> Vec<(PathBuf, String)> {
     let mut found = own_files();
     found.retain(|(path, _)| !is_test(path));
@@ -383,7 +383,7 @@ fn own_files() -> Vec<(PathBuf, String)> {
     [rust_files("src"), rust_files("crates")].concat()
 }
 
-/// Whether a file of the program is a test module of its own, or belongs to one.
+/// Returns whether a file of the program is a test module in a separate file, or belongs to one.
 fn is_test(path: &Path) -> bool {
     let below = path.strip_prefix(root()).expect("sources are below the root");
     below.with_extension("").components().any(|part| part.as_os_str() == "tests")
@@ -398,7 +398,7 @@ fn rust_files(folder: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Every file of the repository that may have comments of its own, in a fixed order.
+/// Returns every file of the repository that may have comments, in a fixed order.
 fn texts() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     read_texts(&root(), &mut found);
@@ -406,7 +406,7 @@ fn texts() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// What is built, fetched or recorded is not read.
+/// Built, fetched and recorded files are not read.
 fn read_texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     const LEFT_OUT: &[&str] = &[".git", "target", "certs", "corpus", "__pycache__", "seeds"];
     for entry in fs::read_dir(folder).expect("the sources are readable") {
@@ -424,8 +424,8 @@ fn read_texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// A reader can read a crate's modules one after the other: none needs one that needs it. Where a
-/// `lib.rs` lists its modules (``//! - `name` ``), each uses only those listed above it.
+/// The modules of a crate have no cyclic dependencies. Where a `lib.rs` lists its modules (``//! -
+/// `name` ``), each uses only the ones listed above it.
 #[test]
 fn modules_of_a_crate_use_each_other_in_one_direction() {
     let mut faults = Vec::new();
@@ -454,7 +454,7 @@ fn circles_and_faults_against_the_list_are_found() {
     assert_eq!(modules.against_the_list(), [("a".to_owned(), "b".to_owned())]);
 }
 
-/// The modules of a crate, each with those that it uses.
+/// Returns the modules of a crate, each with its dependencies.
 struct Modules {
     uses: BTreeMap<String, BTreeSet<String>>,
     /// In the order of the list in `lib.rs`, which may be absent.
@@ -496,7 +496,7 @@ impl Modules {
         modules
     }
 
-    /// What `lib.rs` takes out of a module, with that module.
+    /// Returns the names that `lib.rs` re-exports, with their modules.
     fn exported(&self, code: &str) -> BTreeMap<String, String> {
         let mut exported = BTreeMap::new();
         for item in code.split("use ").skip(1) {
@@ -510,7 +510,7 @@ impl Modules {
         exported
     }
 
-    /// The groups of modules that need each other.
+    /// Returns the cycles of modules.
     fn circles(&self) -> Vec<Vec<String>> {
         let reached: BTreeMap<&str, BTreeSet<&str>> =
             self.uses.keys().map(|name| (&**name, self.reached(name))).collect();

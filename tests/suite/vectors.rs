@@ -114,7 +114,7 @@ fn the_order_of_the_inputs_does_not_matter() {
                 shuffle(apis, seed as u64);
             }
         }
-        // The only order that matters: Aggregated scales down from the last of equal clusters.
+        // The only significant order: Aggregated scales down from the last of equal clusters.
         let preference = &value["binding"]["spec"]["placement"]["replicaScheduling"]["replicaDivisionPreference"];
         if preference != "Aggregated"
             && let Some(Value::Array(targets)) = shuffled.binding.pointer_mut("/spec/clusters")
@@ -126,8 +126,8 @@ fn the_order_of_the_inputs_does_not_matter() {
     });
 }
 
-/// Cases whose result, as input, gives another result. Upstream weighs regions by where the
-/// workload runs, and decides Duplicated on every occasion. The recording and this scheduler agree
+/// Cases with a result that, as input, gives another result. Upstream weighs regions by the present
+/// placement, and reschedules Duplicated on every occasion. The recording and this scheduler agree
 /// on that.
 const RESTLESS: &[&str] = &["spread-031", "spread-088"];
 
@@ -155,7 +155,7 @@ fn decisions_fed_back_change_nothing_and_are_free_of_faults() {
     });
 }
 
-/// Plans are made through another door than passes, and come to the same.
+/// Plans use another entry point than passes, with the same result.
 #[tokio::test]
 async fn a_plan_of_one_is_the_fresh_decision() {
     let clock: Arc<dyn Clock> = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());

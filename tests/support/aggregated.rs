@@ -1,4 +1,4 @@
-//! A Ballast server behind a stand-in for a host cluster, started as `ballast serve` starts it.
+//! A Ballast server behind a fake host cluster, started as `ballast serve` starts it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -36,7 +36,7 @@ impl Aggregated {
         Aggregated::with(|_, _| {}).await
     }
 
-    /// Starts a server with flags that `shape` changes. It gets the folder of the test.
+    /// Starts a server with flags that `shape` changes. It receives the folder of the test.
     pub async fn with(shape: impl FnOnce(&mut ServeArgs, &Path)) -> Aggregated {
         Aggregated::on(Host::start().await, shape).await
     }

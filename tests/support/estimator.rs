@@ -1,6 +1,6 @@
-//! An estimator of the tests' own, which speaks the wire of karmada-scheduler-estimator: HTTP/2
-//! with messages of gRPC, written here by hand, so that the client is held to the wire and not to
-//! its own code. It can hang, lie, answer late, refuse, and end.
+//! A fake estimator that speaks the protocol of karmada-scheduler-estimator: HTTP/2 with gRPC
+//! messages, encoded by hand, so that the client is tested against the protocol and not its own
+//! code. It can hang, lie, respond late, reject, and stop.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,20 +23,20 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// What the estimator does with a question.
+/// The behavior of the estimator.
 #[derive(Clone, Debug)]
 pub enum Manner {
-    /// Answers with this number.
+    /// Responds with this number.
     Say(i32),
-    /// Answers with the number for the cpu that one replica requests, as it is written.
+    /// Responds with the number for the CPU that one replica requests, as written.
     ByCpu(BTreeMap<String, i32>),
-    /// Answers with this number, less what it is to assume in its cluster.
+    /// Responds with this number, minus the assumed replicas in its cluster.
     SayBeside(i32),
-    /// Answers with this number after this time.
+    /// Responds with this number after this time.
     Late(i32, Duration),
-    /// Never answers.
+    /// Never responds.
     Hang,
-    /// Answers with this code of gRPC.
+    /// Responds with this gRPC code.
     Refuse(u32),
 }
 
@@ -47,16 +47,16 @@ pub struct Tls {
     pub client_ca: Option<String>,
 }
 
-/// A question that was asked.
+/// A received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub method: String,
     pub cluster: String,
-    /// The cpu that one replica requests, in the field of today's estimators and in the reserved
+    /// The CPU that one replica requests, in the field of present estimators and in the reserved
     /// one.
     pub cpu: (Option<String>, Option<String>),
-    /// What the estimator is to assume in its cluster: namespace, name of a component, replicas,
-    /// and the cpu that one of them requests.
+    /// The assumed workloads in its cluster: namespace, name of a component, replicas, and the CPU
+    /// that one of them requests.
     pub assumed: Vec<(String, String, i32, String)>,
 }
 
@@ -81,7 +81,7 @@ impl Estimator {
         Estimator::start_at("127.0.0.1:0".parse().unwrap(), manner, Some(tls)).await
     }
 
-    /// Starts at an address, which may be that of an estimator that has ended.
+    /// Starts at an address, which may be that of a stopped estimator.
     pub async fn start_at(address: SocketAddr, manner: Manner, tls: Option<Tls>) -> Estimator {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.set_reuseaddr(true).unwrap();
@@ -98,7 +98,7 @@ impl Estimator {
         *self.state.manner.lock().unwrap() = manner;
     }
 
-    /// How many replicas of any workload cannot be scheduled.
+    /// Sets the unschedulable replicas of every workload.
     pub fn set_unschedulable(&self, replicas: i32) {
         *self.state.unschedulable.lock().unwrap() = replicas;
     }
@@ -107,7 +107,7 @@ impl Estimator {
         self.state.asked.lock().unwrap().clone()
     }
 
-    /// Ends, with all connections.
+    /// Stops, and closes all connections.
     pub async fn stop(self) -> SocketAddr {
         self.serving.abort();
         let _cut_off = self.serving.await;
@@ -166,7 +166,7 @@ async fn answer(request: Request<Incoming>, state: Arc<State>) -> Result<Respons
     let (service, method) = path.strip_prefix('/').and_then(|path| path.rsplit_once('/')).unwrap();
     assert_eq!(service, "github.com.karmada_io.karmada.pkg.estimator.service.Estimator");
     let mut body = request.into_body().collect().await.unwrap().to_bytes();
-    // One byte says that it is not compressed, four give the length.
+    // One byte marks it as uncompressed, four contain the length.
     assert_eq!(body.get_u8(), 0);
     assert_eq!(body.get_u32() as usize, body.len());
     let asked = Asked { method: method.to_owned(), ..read(method, &body) };
@@ -202,7 +202,7 @@ fn respond(number: Option<i32>, code: u32) -> Response<Answer> {
     Response::builder().header("content-type", "application/grpc").body(body).unwrap()
 }
 
-/// A question, as an estimator reads it.
+/// Parses a request as an estimator does.
 fn read(method: &str, body: &[u8]) -> Asked {
     #[derive(Clone, PartialEq, Message)]
     struct Named {

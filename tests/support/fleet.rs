@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::objects;
 
-/// A cluster with room for a thousand pods.
+/// Returns a cluster with capacity for a thousand pods.
 pub fn cluster(name: &str) -> Value {
     let mut cluster = objects::with(objects::cluster(name), objects::room("1000", "4000Gi", "1000"));
     let roles = json!({"groupVersion": "rbac.authorization.k8s.io/v1",
@@ -17,7 +17,7 @@ pub fn cluster(name: &str) -> Value {
     cluster
 }
 
-/// A cluster with room for so many pods.
+/// Returns a cluster with capacity for `pods` pods.
 pub fn small_cluster(name: &str, pods: u32) -> Value {
     let mut cluster = cluster(name);
     cluster["status"]["resourceSummary"]["allocatable"]["pods"] = Value::from(pods.to_string());
@@ -57,7 +57,7 @@ pub fn cluster_binding(name: &str, placement: Value) -> Value {
     })
 }
 
-/// Replicas divided by the room there is.
+/// Returns a placement that divides replicas by available capacity.
 pub fn by_room() -> Value {
     json!({
         "clusterAffinity": {"clusterNames": ["member1", "member2", "member3"]},
@@ -74,7 +74,7 @@ pub fn aggregated() -> Value {
     })
 }
 
-/// Two groups, of one cluster each: a primary and a backup.
+/// Returns two groups of one cluster each: a primary and a backup.
 pub fn primary_and_backup() -> Value {
     json!({
         "clusterAffinities": [
@@ -114,7 +114,7 @@ pub fn no_execute(key: &str) -> Value {
     json!({"key": key, "effect": "NoExecute"})
 }
 
-/// A quota of the namespace `default`, where each replica of the stories' bindings uses 100m.
+/// Returns a quota of the namespace `default`; each replica of the stories' bindings uses 100m.
 pub fn quota(name: &str, cpu: &str) -> Value {
     json!({
         "apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota",
@@ -123,25 +123,25 @@ pub fn quota(name: &str, cpu: &str) -> Value {
     })
 }
 
-/// A MemberCluster of Fleet with the label `tier`.
+/// Returns a MemberCluster of KubeFleet with the label `tier`.
 pub fn member(name: &str, tier: &str) -> Value {
     json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
            "metadata": {"name": name, "labels": {"tier": tier}}, "spec": {"identity": {"kind": "User", "name": name}}})
 }
 
-/// What an agent reports that has joined and is well.
+/// Returns the status that the agent of a joined, healthy member reports.
 pub fn agent() -> Value {
     agent_heard(0)
 }
 
-/// The same, heard so many seconds ago.
+/// Like the above, with a heartbeat `seconds` ago.
 pub fn agent_heard(seconds_ago: i64) -> Value {
     let now = Time::from_seconds(SystemClock.now().seconds() - seconds_ago).to_string();
     let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": now});
     json!({"type": "MemberAgent", "lastReceivedHeartbeat": now, "conditions": [condition("Joined"), condition("Healthy")]})
 }
 
-/// A placement of the namespace `shop` by Fleet.
+/// Returns a KubeFleet placement of the namespace `shop`.
 pub fn placement(name: &str, policy: Value) -> Value {
     json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
@@ -153,7 +153,7 @@ pub fn placement(name: &str, policy: Value) -> Value {
     })
 }
 
-/// The server's defaults, but with no limit on the rate of evictions.
+/// Returns the server's defaults, without a limit on the eviction rate.
 pub fn without_a_rate() -> FailoverOptions {
     let rate = EvictionRate { per_second: f64::INFINITY, ..EvictionRate::default() };
     let taints = TaintEviction::By { purge_mode: PurgeMode::Gracefully, rate };

@@ -1,5 +1,5 @@
-//! A stand-in for the host cluster's API server. It reviews tokens and accesses as a test says,
-//! keeps objects that can be listed and watched, records the requests, and fails on demand.
+//! A fake API server of the host cluster. It reviews tokens and accesses as configured, stores
+//! objects for lists and watches, records the requests, and fails on demand.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,17 +20,17 @@ use tokio::task::JoinHandle;
 
 pub const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 pub const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-/// How many events a slow watcher may be behind.
+/// The maximum lag of a slow watcher in events.
 const EVENTS_MAX: usize = 1024;
 
-/// How the host cluster fails.
+/// The faults of the host cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Answers with this code and a body that is not a Status.
+    /// Responds with this code and a body that is not a Status.
     Code(u16),
-    /// Answers 200 with malformed JSON.
+    /// Responds 200 with malformed JSON.
     Garbage,
-    /// Never answers.
+    /// Never responds.
     Hang,
 }
 
@@ -59,7 +59,7 @@ struct Inner {
     objects: BTreeMap<String, Value>,
     revision: u64,
     asked: Vec<(Method, String, Value)>,
-    /// Faults by the prefix of the paths that they hold for.
+    /// Faults by path prefix.
     faults: BTreeMap<String, Fault>,
 }
 
@@ -107,12 +107,12 @@ impl Host {
         self.state.inner.lock().unwrap().tokens.remove(token);
     }
 
-    /// Answers SubjectAccessReviews from now on by calling `may` with their spec.
+    /// Decides SubjectAccessReviews from now on by calling `may` with their spec.
     pub fn allow(&self, may: impl Fn(&Value) -> bool + Send + Sync + 'static) {
         self.state.inner.lock().unwrap().may = Box::new(may);
     }
 
-    /// Sets the webhook at this path. `answer` gets an AdmissionReview and returns the response
+    /// Sets the webhook at this path. `answer` receives an AdmissionReview and returns the response
     /// without its uid.
     pub fn answer_webhook(&self, path: &str, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) {
         self.state.inner.lock().unwrap().webhooks.insert(path.to_owned(), Box::new(answer));
@@ -144,13 +144,13 @@ impl Host {
         self.state.inner.lock().unwrap().objects.get(path).cloned()
     }
 
-    /// The objects whose paths begin with `path`.
+    /// Returns the objects below the path prefix `path`.
     pub fn objects_below(&self, path: &str) -> Vec<Value> {
         let inner = self.state.inner.lock().unwrap();
         inner.objects.iter().filter(|(at, _)| at.starts_with(path)).map(|(_, object)| object.clone()).collect()
     }
 
-    /// The bodies of all requests to exactly this path so far.
+    /// Returns the bodies of all requests to exactly this path.
     pub fn asked(&self, path: &str) -> Vec<Value> {
         let inner = self.state.inner.lock().unwrap();
         inner.asked.iter().filter(|(_, at, _)| at == path).map(|(_, _, body)| body.clone()).collect()

@@ -1,6 +1,5 @@
-//! A stand-in for a Karmada that has nothing of Ballast installed: another Ballast without running
-//! workers, behind a front that does not know `ballast.dev`, remembers each request and can refuse
-//! some.
+//! A fake Karmada without Ballast: another Ballast without running workers, behind a front that
+//! hides `ballast.dev`, records each request and can reject some.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -32,7 +31,7 @@ struct Shared {
     refuses: Mutex<Vec<Refusal>>,
 }
 
-/// Requests whose method and target have these parts are answered with this code.
+/// The response codes of requests with these parts in method and target.
 struct Refusal {
     part: &'static str,
     code: StatusCode,
@@ -53,12 +52,12 @@ impl Karmada {
         self.front.kubeconfig()
     }
 
-    /// From now on, requests whose `METHOD target` has this part are refused.
+    /// Rejects requests with this part in `METHOD target` from now on.
     pub fn refuse(&self, part: &'static str, code: StatusCode) {
         self.front.refuse(part, code);
     }
 
-    /// The requests so far, and forgets them.
+    /// Returns and clears the recorded requests.
     pub fn seen(&self) -> Vec<(Method, String)> {
         std::mem::take(&mut self.front.shared.seen.lock().unwrap())
     }
@@ -107,7 +106,7 @@ impl Front {
         self.folder.path().join("karmada.kubeconfig")
     }
 
-    /// From now on, requests whose `METHOD target` has this part are refused.
+    /// Rejects requests with this part in `METHOD target` from now on.
     pub fn refuse(&self, part: &'static str, code: StatusCode) {
         self.shared.refuses.lock().unwrap().push(Refusal { part, code });
     }
@@ -125,7 +124,7 @@ async fn answer(front: Arc<Shared>, request: Request<Body>) -> Response<Body> {
         return Response::builder().status(code).body(Body::from(status.to_string())).unwrap();
     }
     if target.starts_with("/apis/ballast.dev") {
-        // As kube-apiserver answers a group that it does not know.
+        // The response of kube-apiserver for an unknown group.
         let unknown = Response::builder().status(StatusCode::NOT_FOUND);
         return unknown.body(Body::from("404 page not found\n")).unwrap();
     }

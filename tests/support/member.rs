@@ -1,4 +1,4 @@
-//! An API server of a member cluster, played over real TLS. It answers with what it was asked.
+//! A fake API server of a member cluster over real TLS. It echoes requests.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -20,9 +20,11 @@ use tokio::task::JoinHandle;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// - `/exec` switches to whatever protocol it is asked for, and sends bytes back in capitals;
-/// - `/stream` sends its body back, `/refused` is a 401 and `/gone` a 410;
-/// - every other path answers with method, URI, headers and body in JSON.
+/// Responds by path:
+///
+/// - `/exec` switches to the requested protocol, and echoes bytes in capitals;
+/// - `/stream` echoes its body, `/refused` is a 401 and `/gone` a 410;
+/// - every other path responds with method, URI, headers and body in JSON.
 pub struct Member {
     pub address: SocketAddr,
     pub files: Files,
@@ -118,7 +120,7 @@ fn named(headers: &HeaderMap) -> Value {
     all.into()
 }
 
-/// The Cluster `m1` at this address. Its secrets are both `karmada-cluster/m1`.
+/// Returns the Cluster `m1` at this address. Both its secrets are `karmada-cluster/m1`.
 pub fn cluster(address: SocketAddr) -> Value {
     let secret = json!({"namespace": "karmada-cluster", "name": "m1"});
     json!({

@@ -1,4 +1,4 @@
-//! What integration tests share: servers in this process, their surroundings, and clients.
+//! Shared parts of integration tests: servers in this process, their surroundings, and clients.
 
 pub mod aggregated;
 #[path = "../../crates/engine/tests/support/dice.rs"]
@@ -29,10 +29,10 @@ use std::time::Duration;
 
 pub use skip::skipped;
 
-/// How long to wait for a state that must come.
+/// The timeout for an expected state.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks again and again until there is an answer.
+/// Polls until there is a result.
 pub async fn wait_for<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
     wait_within(PATIENCE, what, ask).await
 }

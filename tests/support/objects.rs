@@ -8,7 +8,7 @@ pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancer
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const TASKS: &str = "/apis/task.karmada.io/v1alpha1/rescheduletasks";
 
-/// A cluster of which nothing is known.
+/// Returns a cluster without status.
 pub fn cluster(name: &str) -> Value {
     json!({
         "apiVersion": "cluster.karmada.io/v1alpha1",
@@ -18,7 +18,7 @@ pub fn cluster(name: &str) -> Value {
     })
 }
 
-/// A status of a cluster that serves Deployments and has so much room.
+/// Returns the status of a cluster that serves Deployments, with this capacity.
 pub fn room(cpu: &str, memory: &str, pods: &str) -> Value {
     json!({"status": {
         "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
@@ -36,7 +36,7 @@ pub fn binding(name: &str) -> Value {
     })
 }
 
-/// The binding of a Deployment in this namespace, with more in its spec.
+/// Returns the binding of a Deployment in this namespace, with further fields of its spec.
 pub fn binding_in(namespace: &str, name: &str, workload: &str, spec: Value) -> Value {
     let resource = json!({"namespace": namespace, "name": workload});
     let place = json!({"metadata": {"namespace": namespace}, "spec": {"resource": resource}});

@@ -19,8 +19,8 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Leads to all databases of the server. `mode` says for how long a client keeps a connection.
-    /// `None` where there is no pgBouncer.
+    /// Starts a pgBouncer for all databases of the server. `mode` determines how long a client
+    /// keeps a connection. Returns `None` without pgBouncer.
     pub fn before(cluster: &Cluster, mode: &str) -> Option<PgBouncer> {
         if !Path::new(PROGRAM).is_file() {
             assert!(std::env::var_os("BALLAST_LONG").is_none(), "pgBouncer is missing: .ci/tools installs it");

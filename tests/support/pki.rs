@@ -24,7 +24,7 @@ impl Ca {
         Ca { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// Signs a client's certificate, whose parameters `shape` may change. Writes it and its key to
+    /// Signs a client's certificate; `shape` may change its parameters. Writes it and its key to
     /// files in `folder`.
     pub fn client(
         &self,

@@ -1,6 +1,6 @@
-//! A PostgreSQL server of the tests' own, where its programs are found: in `PG_BIN`, where
-//! `pg_config --bindir` says, or in Debian's folders. Elsewhere its tests say that they are
-//! skipped, and with `BALLAST_LONG` (as `.ci/run` sets it) they fail.
+//! A PostgreSQL server for the tests, if its programs are found: in `PG_BIN`, in the output of
+//! `pg_config --bindir`, or in Debian's folders. Otherwise its tests are reported as skipped, and
+//! with `BALLAST_LONG` (as `.ci/run` sets it) they fail.
 
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,29 +11,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// How long the server may take to start or to stop.
+/// The timeout for the server to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Cluster {
     folder: tempfile::TempDir,
     programs: PathBuf,
     settings: Vec<String>,
-    /// Where the write-ahead log is, if it is apart from the tables.
+    /// The folder of the write-ahead log, if it is separate from the tables.
     wal: Option<tempfile::TempDir>,
     pub port: u16,
     schemas: AtomicUsize,
     server: Mutex<Option<Child>>,
 }
 
-/// What `sh -c` runs to start a server and to log to `$0`: the shell ends the server when this
+/// A script for `sh -c` that starts a server and logs to `$0`: the shell stops the server when this
 /// process ends, however it ends.
 pub const KEEPER: &str = "\"$@\" </dev/null >>\"$0\" 2>&1 & read -r _; kill -INT $!; wait $!";
 
-/// The server that tests share for as long as one of them runs.
+/// The server that tests share as long as one of them runs.
 static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
 
 impl Cluster {
-    /// `None` where there is no PostgreSQL.
+    /// Returns `None` without PostgreSQL.
     pub fn shared() -> Option<Arc<Cluster>> {
         let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(cluster) = shared.upgrade() {
@@ -44,12 +44,12 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// A server that no other test uses; `None` where there is no PostgreSQL.
+    /// Returns a server that no other test uses; `None` without PostgreSQL.
     pub fn start() -> Option<Cluster> {
         Cluster::start_with(&["fsync=off"])
     }
 
-    /// The same with these settings (`name=value`).
+    /// Like the above, with these settings (`name=value`).
     pub fn start_with(settings: &[&str]) -> Option<Cluster> {
         let cluster = Cluster::new(tempfile::tempdir().unwrap(), settings)?;
         cluster.make(&[]);
@@ -57,7 +57,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// A server whose tables are in a folder of this place, and whose write-ahead log is elsewhere.
+    /// Starts a server with its tables in a folder at this path, and its write-ahead log elsewhere.
     pub fn start_on_disk(place: &Path) -> Option<Cluster> {
         let mut cluster = Cluster::new(tempfile::tempdir_in(place).unwrap(), &["fsync=off", "max_wal_size=64MB"])?;
         let wal = tempfile::tempdir().unwrap();
@@ -68,8 +68,8 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// A standby of this server, on which every commit here waits from now on. `promote` makes it a
-    /// server of its own.
+    /// Starts a standby of this server, on which every commit here waits from now on. `promote`
+    /// makes it an independent server.
     pub async fn standby(&self) -> Cluster {
         const NAME: &str = "second";
         let standby = Cluster::new(tempfile::tempdir().unwrap(), &["fsync=off"]).expect("it was found before");
@@ -90,7 +90,7 @@ impl Cluster {
         standby
     }
 
-    /// Makes this standby fall behind: the primary waits for it no more, and it receives nothing.
+    /// Makes this standby lag: the primary no longer waits for it, and it receives nothing.
     pub async fn falls_behind(&self, primary: &Cluster) {
         primary.run("ALTER SYSTEM SET synchronous_standby_names = ''").await;
         primary.run("SELECT pg_reload_conf()").await;
@@ -100,13 +100,13 @@ impl Cluster {
         primary.becomes("NOT EXISTS (SELECT FROM pg_stat_replication)").await;
     }
 
-    /// Makes a standby the primary, and returns when it takes writes.
+    /// Makes a standby the primary, and returns when it accepts writes.
     pub async fn promote(&self) {
         self.run("SELECT pg_promote()").await;
         self.becomes("NOT pg_is_in_recovery()").await;
     }
 
-    /// Ends the server without any goodbye: nothing is flushed, and nothing is sent to a standby.
+    /// Kills the server: nothing is flushed, and nothing is sent to a standby.
     pub fn crash(&self) {
         let ended =
             self.command("pg_ctl").args(["stop", "--mode=immediate", "--pgdata"]).arg(self.data()).output().unwrap();
@@ -133,8 +133,8 @@ impl Cluster {
         })
     }
 
-    /// A server that takes connections over TCP with TLS and a password alone, except from the
-    /// administrator. Its certificate and key are these files.
+    /// Starts a server that accepts only connections over TCP with TLS and a password, except from
+    /// the administrator. Its certificate and key are these files.
     pub fn start_guarded(certificate: &Path, key: &Path) -> Option<Cluster> {
         let cluster = Cluster::start()?;
         cluster.pause();
@@ -174,7 +174,7 @@ impl Cluster {
         self.folder.path().join("data")
     }
 
-    /// The URL of a schema that nobody else uses.
+    /// Returns the URL of a schema that no other test uses.
     pub async fn schema(&self) -> String {
         let name = format!("test{}", self.schemas.fetch_add(1, Ordering::SeqCst));
         self.run(&format!("CREATE SCHEMA {name}")).await;
@@ -193,7 +193,7 @@ impl Cluster {
         connection.close().await.unwrap();
     }
 
-    /// Waits until all connections have ended, and what they did is in the server's statistics.
+    /// Waits until all connections have ended, and their activity is in the server's statistics.
     pub async fn is_left_alone(&self) {
         let others = "SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
         self.becomes(&format!("NOT EXISTS ({others})")).await;
@@ -263,13 +263,13 @@ impl Drop for Cluster {
     }
 }
 
-/// Says that a test which needs PostgreSQL is skipped. In CI it fails.
+/// Reports a test that needs PostgreSQL as skipped. In CI it fails.
 pub fn missing() {
     assert!(std::env::var_os("BALLAST_LONG").is_none(), "PostgreSQL is missing: .ci/tools installs it");
     super::skipped("no PostgreSQL here (PG_BIN, pg_config, /usr/lib/postgresql/*/bin)");
 }
 
-/// The user and the group to run as, if this process is root's.
+/// Returns the user and the group to run as, if this process runs as root.
 pub fn other_user() -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt;
     if std::fs::metadata("/proc/self").ok()?.uid() != 0 {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ballast::cli::client::{Client, Credentials};
 use serde_json::Value;
 
-/// How long to wait for a state. The machine may be busy with other things.
+/// The timeout for a state. The machine may be busy.
 pub const WITHIN: Duration = Duration::from_secs(60);
 
 pub struct ServerProcess {
@@ -20,7 +20,7 @@ pub struct ServerProcess {
     pub address: SocketAddr,
 }
 
-/// What a process is told by a signal that it cannot refuse.
+/// Signals that a process cannot handle.
 #[derive(Clone, Copy)]
 pub enum Signal {
     Stop,
@@ -35,13 +35,13 @@ impl ServerProcess {
         ServerProcess::start_on(folder, &database, flags)
     }
 
-    /// The same over another database, which several processes may share. They share the
-    /// certificates in `folder`, too, so the first must be ready before the second starts.
+    /// Like `start`, over a database that several processes may share. They also share the
+    /// certificates in `folder`, so the first must be ready before the second starts.
     pub fn start_on(folder: &Path, database: &str, flags: &[&str]) -> ServerProcess {
         ServerProcess::started(Command::new(program()), folder, database, &folder.join("certs"), flags)
     }
 
-    /// The same with so many open files at most.
+    /// Like `start`, with a limit of open files.
     pub fn start_with_files(folder: &Path, files: usize, flags: &[&str]) -> ServerProcess {
         let database = format!("sqlite://{}", folder.join("ballast.db").display());
         let mut shell = Command::new("sh");
@@ -49,7 +49,7 @@ impl ServerProcess {
         ServerProcess::started(shell, folder, &database, &folder.join("certs"), flags)
     }
 
-    /// The same, so that it lives on when a write exceeds the limit for the size of files.
+    /// Like `start`, but writes above the file size limit fail without ending the process.
     pub fn start_with_failing_files(folder: &Path) -> ServerProcess {
         let database = format!("sqlite://{}", folder.join("ballast.db").display());
         let mut shell = Command::new("sh");
@@ -57,7 +57,7 @@ impl ServerProcess {
         ServerProcess::started(shell, folder, &database, &folder.join("certs"), &[])
     }
 
-    /// The same with another place for certificates.
+    /// Like `start`, with another folder of certificates.
     pub fn start_with_certs(folder: &Path, certs: &Path, flags: &[&str]) -> ServerProcess {
         let database = format!("sqlite://{}", folder.join("ballast.db").display());
         ServerProcess::started(Command::new(program()), folder, &database, certs, flags)
@@ -103,7 +103,7 @@ impl ServerProcess {
         self.folder.join("ballast.db")
     }
 
-    /// kill -9: no handler runs, nothing is flushed.
+    /// Sends SIGKILL: no handler runs, nothing is flushed.
     pub fn kill(mut self) {
         self.process.kill().expect("it was running");
         self.process.wait().expect("it is our child");
@@ -121,7 +121,7 @@ impl ServerProcess {
         assert!(asked.expect("kill is there").success());
     }
 
-    /// Stops the process where it is, or lets it go on.
+    /// Sends SIGSTOP or SIGCONT.
     pub fn signal(&self, signal: Signal) {
         let name = match signal {
             Signal::Stop => "-STOP",
@@ -131,19 +131,19 @@ impl ServerProcess {
         assert!(told.expect("kill is there").success());
     }
 
-    /// Waits until the process ends by itself.
+    /// Waits until the process ends.
     pub fn wait(mut self) -> ExitStatus {
         self.process.wait().expect("it is our child")
     }
 
-    /// A line of what the kernel says of the process: `THP_enabled`.
+    /// Returns a line of the kernel's status of the process, such as `THP_enabled`.
     pub fn kernel_says(&self, name: &str) -> Option<String> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("Linux");
         let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         value.map(|value| value.trim().to_owned())
     }
 
-    /// A variable of the environment that the program began with.
+    /// Returns a variable of the initial environment of the process.
     pub fn variable(&self, name: &str) -> Option<String> {
         let all = std::fs::read(format!("/proc/{}/environ", self.process.id())).expect("Linux");
         let all = String::from_utf8_lossy(&all);
@@ -163,7 +163,7 @@ impl ServerProcess {
     }
 }
 
-/// The program that was built with the tests, unless a bench is to measure another one.
+/// The program that was built with the tests, unless a bench measures another one.
 pub fn program() -> OsString {
     std::env::var_os("BALLAST_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_ballast").into())
 }
@@ -184,7 +184,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Waits until an object at `path` is as `wanted` says, and returns it.
+/// Waits until an object at `path` satisfies `wanted`, and returns it.
 pub async fn wait(client: &Client, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let mut found = Value::Null;
     let watch = client.watch(path, |event| {

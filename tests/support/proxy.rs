@@ -1,5 +1,5 @@
-//! A TCP proxy between clients and a server. It holds either direction, cuts connections, and turns
-//! to another server, when it is told to.
+//! A TCP proxy between clients and a server. On demand it blocks either direction, cuts
+//! connections, and switches to another server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,7 +10,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// How often a direction that is held looks whether it still is.
+/// The polling interval of a blocked direction.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 pub struct Proxy {
@@ -23,7 +23,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Passes connections on to a port of this machine. It ends with its runtime.
+    /// Forwards connections to a local port. The proxy ends with its runtime.
     pub async fn before(server: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -41,24 +41,24 @@ impl Proxy {
         Proxy { port, holds_requests, holds_answers, server, abandoned }
     }
 
-    /// Cuts all connections, and passes the next ones on to another port.
+    /// Cuts all connections, and forwards the next ones to another port.
     pub fn turn_to(&self, server: u16) {
         self.server.send_replace(server);
     }
 
-    /// Lets all connections die silently: neither end hears anything of it. The next ones live.
+    /// Lets all connections die silently: neither end is notified. Later ones work.
     pub fn abandon(&self) {
         self.abandoned.send_modify(|times| *times += 1);
     }
 
-    /// The URL of a database behind this proxy, from its own.
+    /// Rewrites the URL of a database to this proxy.
     pub fn url(&self, direct: &str) -> String {
         direct.replace(&format!(":{}/", *self.server.borrow()), &format!(":{}/", self.port))
     }
 }
 
-/// One connection, until either end closes it or the proxy turns to another server. A server that
-/// is not there closes it at once.
+/// Forwards one connection until either end closes it or the proxy switches to another server. If
+/// the server is down, it is closed at once.
 async fn connect(
     client: TcpStream,
     (mut turned, mut abandoned): (watch::Receiver<u16>, watch::Receiver<u64>),

@@ -1,5 +1,5 @@
-//! A plain HTTPS client. It sends exactly what a test says, over the protocol that the test names,
-//! and returns the whole answer.
+//! A plain HTTPS client that sends exactly the given request over the given protocol, and returns
+//! the whole response.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -178,7 +178,7 @@ impl Raw {
 }
 
 impl Connection {
-    /// Sends a request and reads only the head of the answer.
+    /// Sends a request and reads only the head of the response.
     pub async fn open(
         &self,
         method: Method,

@@ -33,25 +33,25 @@ use tokio::task::JoinHandle;
 
 use super::raw::Raw;
 
-/// What a test can change.
+/// The options of a test.
 #[derive(Default)]
 pub struct Options {
     pub checks: Vec<Check>,
-    /// How long requests are still served after the shutdown began.
+    /// How long requests are served after the shutdown has begun.
     pub delay: Duration,
     pub database: Database,
     pub limits: Limits,
     pub connections: ConnectionLimits,
     pub audit: Option<Arc<Audit>>,
-    /// The policy for users other than the administrator. Without it they may do nothing.
+    /// The policy for users other than the administrator. Without it they have no rights.
     pub policy: Option<Policy>,
-    /// The origins of other sites whose pages may ask, as `--cors-allowed-origins` names them.
+    /// The permitted origins of other sites, as in `--cors-allowed-origins`.
     pub cors: Cors,
-    /// What a LocalPlacementReview tells of clusters.
+    /// The details about clusters in a LocalPlacementReview.
     pub local_review_details: ReviewDetails,
-    /// Where gates of rollouts may ask.
+    /// The permitted addresses of gates.
     pub gate_address_allow: Vec<AllowedAddress>,
-    /// The kinds that another user than their writers has to approve.
+    /// The kinds that need the approval of a second user.
     pub require_approval: Vec<ApprovedKind>,
     /// The folder of secrets for member clusters.
     pub member_secrets: Option<PathBuf>,
@@ -160,7 +160,7 @@ impl TestServer {
         Raw::nobody(self.address, &self.files)
     }
 
-    /// A client with a certificate of this server's CA, whose parameters `shape` may change.
+    /// Returns a client with a certificate of this server's CA; `shape` may change its parameters.
     pub fn client(&self, name: &str, groups: &[&str], shape: impl FnOnce(&mut CertificateParams)) -> Raw {
         self.client_of(&self.files, name, groups, shape)
     }

@@ -1,11 +1,11 @@
-//! What a test says that does not run here.
+//! The report of skipped tests.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Says that a test does not run here, and why: a program is missing. The line shows also where the
-/// harness keeps the output of tests that pass, and has the number of such lines so far. `.ci/run`
-/// sets BALLAST_SKIPPED to a file that gets the same lines, and prints it at its end.
+/// Reports a skipped test with its reason, a missing program. The line is visible also where the
+/// harness captures the output of passing tests, and contains the number of such lines so far.
+/// `.ci/run` sets BALLAST_SKIPPED to a file that receives the same lines, and prints it at its end.
 pub fn skipped(reason: &str) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed) + 1;

@@ -1,16 +1,15 @@
-//! A disk of a few megabytes, for tests of what happens when it is full. Only Linux with user
-//! namespaces can make one.
+//! A disk of a few megabytes, for tests of full disks. It requires Linux with user namespaces.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs one test of this binary again, on a disk of this size. `variable` tells it the place of the
-/// disk. Where no such disk can be made, it says that the test was skipped.
+/// Runs one test of this binary again, on a disk of this size, with its path in `variable`. Where
+/// no such disk can be created, the test is reported as skipped.
 pub fn run_on_small_disk(test: &str, variable: &str, megabytes: u32) {
     run(test, variable, megabytes, "");
 }
 
-/// The same as a user that is not root, which PostgreSQL insists on.
+/// Like the above, as a user other than root, which PostgreSQL requires.
 pub fn run_on_small_disk_as_user(test: &str, variable: &str, megabytes: u32) {
     run(test, variable, megabytes, "unshare --user --map-user=1000 --map-group=1000");
 }

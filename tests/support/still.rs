@@ -1,16 +1,16 @@
-//! Paused time. A test can see the effect of a deadline however slow the machine is.
+//! Paused time, to test deadlines independently of the speed of the machine.
 
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// While this exists, the timers of the runtime only advance when it moves them. Connections keep
-/// working.
+/// While this exists, the timers of the runtime advance only by `advance`. Connections continue to
+/// work.
 pub struct StillTime {
     _held: Sender<()>,
 }
 
 impl StillTime {
-    /// Pauses the time. Works in a runtime of one thread.
+    /// Pauses the time. Requires a runtime of one thread.
     pub fn begin() -> StillTime {
         // A paused runtime that is idle advances its time by itself, unless a blocking task runs.
         let (held, released) = channel::<()>();
@@ -27,7 +27,7 @@ impl StillTime {
 
 impl Drop for StillTime {
     fn drop(&mut self) {
-        // A test that fails drops this outside its runtime.
+        // A failing test drops this outside its runtime.
         if tokio::runtime::Handle::try_current().is_ok() {
             tokio::time::resume();
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Cases that are decided differently on purpose, and why.
+/// Cases that are decided differently on purpose, with the reasons.
 pub const DIFFERENT: &[(&str, &str)] = &[
     ("quirks-001", "upstream sums free room in 32 bits, which wraps around to too little"),
     ("quirks-020", "as quirks-001"),

@@ -1,4 +1,4 @@
-//! A webhook over HTTPS, with a certificate of a CA of its own.
+//! A webhook over HTTPS, with a certificate of its own CA.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use super::pki::Ca;
 
 type Rule = Box<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
 
-/// It ends when it is dropped.
+/// The webhook stops when it is dropped.
 pub struct Webhook {
     port: u16,
     ca: Ca,
@@ -36,8 +36,8 @@ struct Shared {
 }
 
 impl Webhook {
-    /// `rule` gets a request and returns the response without its uid. `None`: it does not answer
-    /// until there is a rule that does.
+    /// Starts a webhook. `rule` receives a request and returns the response without its uid. On
+    /// `None` the response is delayed until another rule returns one.
     pub async fn start(folder: &Path, rule: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static) -> Webhook {
         let ca = Ca::new("webhook-ca");
         let (cert, key) = ca.server(folder, &["127.0.0.1"]);
@@ -76,7 +76,7 @@ impl Webhook {
         Webhook { port, ca, shared, _serving: serving }
     }
 
-    /// Answers by another rule, also what waits.
+    /// Replaces the rule, also for waiting requests.
     pub fn answer(&self, rule: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static) {
         *self.shared.rule.lock().unwrap() = Box::new(rule);
         self.shared.changed.send_replace(());
@@ -87,7 +87,7 @@ impl Webhook {
         self.shared.asked.lock().unwrap().clone()
     }
 
-    /// How it is reached.
+    /// The client configuration of the webhook.
     pub fn client_config(&self) -> Value {
         json!({"url": format!("https://127.0.0.1:{}/", self.port), "caBundle": STANDARD.encode(&self.ca.pem)})
     }

@@ -1,4 +1,4 @@
-//! Admission webhooks of the host cluster are called for the kinds served here, and obeyed (AD3).
+//! Admission webhooks of the host cluster are called for the kinds served here, and enforced (AD3).
 
 use base64::Engine;
 use http::Method;
@@ -199,7 +199,7 @@ async fn ad3_selectors_conditions_and_dry_runs_decide_who_is_called() {
     server.stop().await;
 }
 
-/// NG5: a label of a namespace asks for a second person, without the flag.
+/// NG5: a label of a namespace requires a second person, without the flag.
 #[tokio::test]
 async fn ng5_a_label_of_a_namespace_asks_for_four_eyes() {
     let server = Aggregated::start().await;
@@ -232,7 +232,7 @@ async fn ng5_a_label_of_a_namespace_asks_for_four_eyes() {
 }
 
 /// As in kube-apiserver: labels that the watch has not delivered are looked up, and a write is
-/// refused if they cannot be known.
+/// rejected if they are unknown.
 #[tokio::test]
 async fn ad2_a_namespace_that_is_not_known_lets_nothing_through() {
     const NAMESPACES: &str = "/api/v1/namespaces";
@@ -242,7 +242,7 @@ async fn ad2_a_namespace_that_is_not_known_lets_nothing_through() {
     let labels = json!({"env": "prod", "ballast.dev/require-approval": "true"});
     host.put("/api/v1/namespaces/pay", json!({"metadata": {"name": "pay", "labels": labels}}));
     host.put("/api/v1/namespaces/web", json!({"metadata": {"name": "web"}}));
-    // The check of namespaces at a creation would look them up before.
+    // The check of namespaces at a creation would look them up first.
     let server = Aggregated::on(host, |args, _| args.host.namespace_lifecycle = false).await;
     server.host.answer_webhook("/hooks/guard", |_| json!({"allowed": false}));
     let rule = |group: &str, plural: &str| json!({"apiGroups": [group], "apiVersions": ["*"], "resources": [plural], "operations": ["*"]});

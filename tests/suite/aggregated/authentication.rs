@@ -18,7 +18,7 @@ async fn get_as(client: &Raw, path: &str, headers: &[(&str, &str)]) -> Reply {
     client.send(Method::GET, path, headers, "").await
 }
 
-/// The user in the last SubjectAccessReview that the host cluster was asked.
+/// Returns the user in the last SubjectAccessReview sent to the host cluster.
 fn last_review(server: &Aggregated) -> Value {
     server.host.asked(ACCESS_REVIEWS).last().expect("it was asked").clone()["spec"].clone()
 }
@@ -26,7 +26,7 @@ fn last_review(server: &Aggregated) -> Value {
 #[tokio::test]
 async fn ag1_ag8_ag11_ag13_the_aggregators_own_requests_are_answered() {
     let server = Aggregated::start().await;
-    // What RBAC allows every authenticated user.
+    // RBAC allows this to every authenticated user.
     server.host.allow(|spec| {
         let path = spec["nonResourceAttributes"]["path"].as_str().unwrap_or_default();
         let is_known = spec["groups"].as_array().is_some_and(|it| it.contains(&json!("system:authenticated")));
@@ -116,7 +116,7 @@ async fn an3_an13_headers_count_only_with_a_front_proxys_certificate() {
 }
 
 /// A browser adds its certificate to the requests of any page. It adds neither a token nor the
-/// headers of a front proxy, which has authenticated the user in its own way.
+/// headers of a front proxy, which has authenticated the user separately.
 #[tokio::test]
 async fn wh1_only_a_certificate_is_refused_for_its_origin() {
     let server = Aggregated::start().await;

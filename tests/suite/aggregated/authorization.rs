@@ -1,4 +1,5 @@
-//! Authorization by the host cluster. Its answers are cached, and a failure never allows anything.
+//! Authorization by the host cluster. Its responses are cached, and a failure never allows
+//! anything.
 
 use http::Method;
 use serde_json::json;

@@ -1,6 +1,6 @@
-//! A host cluster that is slow, sends malformed answers or is gone. Requests that need it are
-//! refused, others are answered, and the log and the metrics say why. The server is a separate
-//! process, so that its log can be read.
+//! A host cluster that is slow, sends malformed responses or is down. Requests that need it are
+//! rejected, others succeed, and the log and the metrics report the reason. The server is a
+//! separate process, so that its log can be read.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ impl Behind {
         let path = folder.path().to_owned();
         let flags: Vec<String> =
             ["--kubeconfig", kubeconfig.to_str().unwrap()].iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
-        // The host cluster answers on this thread, so it must not block until the process is
+        // The fake host cluster runs on this thread, which must not block until the process is
         // ready.
         let process = tokio::task::spawn_blocking(move || {
             let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -97,8 +97,7 @@ fn log(folder: &Path) -> String {
 async fn a_host_cluster_that_hangs_babbles_or_is_gone_lets_nobody_in_and_says_why() {
     let server = Behind::start(Host::start().await, &[]).await;
     server.host.allow(|_| true);
-    // What was not read before the faults is read again after growing pauses, for which a test
-    // should not wait.
+    // Failed reads are retried with increasing backoffs, which a test must not wait for.
     wait_for("readiness", async || (server.nobody.get("/readyz").await.code == 200).then_some(())).await;
     for fault in [Fault::Garbage, Fault::Code(503), Fault::Hang] {
         server.host.break_below("/a", fault);
@@ -225,7 +224,7 @@ async fn what_workers_decide_after_the_lease_is_lost_is_not_stored() {
         wait_for("the leader's work", async || finished("before").await).await;
         server.host.break_below(LEASES, fault);
         wait_for("the loss", async || server.log().contains("the lease was lost").then_some(())).await;
-        // This uses an open connection. If the delay is over already, there is nothing to see.
+        // This uses an open connection. If the delay has expired already, it proves nothing.
         let mut taken = Vec::new();
         for number in 0..20 {
             let name = format!("after-{number}");
@@ -256,8 +255,8 @@ async fn states(path: &PathBuf) -> Vec<Value> {
     texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect()
 }
 
-/// api-01: kube-apiserver forwards the requests of all users over one connection. A user who
-/// cancels many of them ends none of the others. Nor does a user's own connection end.
+/// api-01: kube-apiserver forwards the requests of all users over one connection. A user's
+/// cancelled requests close neither that connection nor the user's own.
 #[tokio::test]
 async fn cancelled_requests_end_no_connection_of_a_front_proxy_or_a_user() {
     const HEADERS: u8 = 1;

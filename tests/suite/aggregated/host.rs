@@ -80,7 +80,7 @@ fn elected(args: &mut ServeArgs, _: &Path) {
 async fn a_second_replica_stands_by_until_the_first_is_gone() {
     let first = Aggregated::with(|args, folder| {
         elected(args, folder);
-        // Also the time in which it must release the lease.
+        // This includes the time to release the lease.
         args.host.leader_elect_retry_period = "20s".parse().unwrap();
     })
     .await;
@@ -116,8 +116,8 @@ async fn a_replica_that_loses_its_lease_ends() {
     assert!(format!("{error:#}").contains("the lease was lost"), "{error:#}");
 }
 
-/// The replica that took the lease already works. A loser that worked on until the end of its own
-/// term would work beside it.
+/// The replica that took the lease is already active. A loser must not continue until the end of
+/// its own term.
 #[tokio::test]
 async fn a_replica_that_sees_its_lease_in_other_hands_ends_at_once() {
     let server = Aggregated::with(|args, folder| {

@@ -19,7 +19,7 @@ const MASTER: [(&str, &str); 3] =
     [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters"), ("Content-Type", "application/json")];
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
-/// A host cluster whose API server serves the two kinds.
+/// Starts a host cluster with an API server that serves the two kinds.
 fn with_crds(host: &Host) {
     let resource = |name: &str, kind: &str| json!({"name": name, "singularName": "", "namespaced": true, "kind": kind, "verbs": ["get"]});
     host.put(

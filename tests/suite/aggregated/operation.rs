@@ -1,4 +1,4 @@
-//! What operators see: metrics, probes, the audit log, and the end of a process.
+//! The view of operators: metrics, probes, the audit log, and the end of a process.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ async fn send(server: &Aggregated, method: Method, path: &str, body: String) -> 
     server.proxy().send(method, path, &headers, body).await
 }
 
-/// The audit log after the server has stopped, when it is complete.
+/// Returns the audit log after the server has stopped, when it is complete.
 fn events(folder: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join("audit.log")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -235,8 +235,8 @@ async fn au3_a_panic_is_a_stage_of_its_own() {
     assert_eq!(stages, [("Panic", 500)], "and nothing says that it was completed");
 }
 
-/// A store that takes longer than the client waits: the answer is 504, and the write may have
-/// happened or not.
+/// A store that takes longer than the timeout of the request: the response is 504, and the write
+/// may have happened or not.
 #[tokio::test]
 async fn li2_er18_a_write_that_does_not_end_in_time_is_a_504_that_claims_nothing() {
     use sqlx::ConnectOptions;

@@ -1,5 +1,4 @@
-//! Validating webhooks of the host cluster are asked about what the scheduler places (AD13), over
-//! HTTPS.
+//! Validating webhooks of the host cluster review the scheduler's placements (AD13), over HTTPS.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ async fn send(server: &Aggregated, method: Method, path: &str, body: &Value) -> 
     server.proxy().send(method, path, &MASTER, body.to_string()).await
 }
 
-/// A server with a cluster and the namespace default, whose bindings this webhook means. `shape`
+/// Starts a server with a cluster and the namespace default, and this webhook for bindings. `shape`
 /// may change its configuration.
 async fn guarded(hook: &Webhook, shape: impl FnOnce(&mut Value)) -> Aggregated {
     let server = Aggregated::start().await;
@@ -64,7 +63,7 @@ async fn create(server: &Aggregated, name: &str, labels: Value) {
     assert_eq!(reply.code, 201, "{}", reply.text());
 }
 
-/// Waits until the configuration has come: until the scheduler asks about new bindings.
+/// Waits until the configuration is active: until the scheduler sends reviews of new bindings.
 async fn known(server: &Aggregated, hook: &Webhook) {
     let mut number = 0;
     wait_for("the first question", async || {
@@ -149,7 +148,7 @@ async fn ad13_a_slow_webhook_holds_up_only_what_it_means() {
     create(&server, "slow", json!({})).await;
     wait_for("the question", async || hook.asked().iter().any(|it| it["name"] == "slow-deployment").then_some(()))
         .await;
-    // One that it does not mean, and one that it means and allows.
+    // One binding that does not match, and one that matches and is allowed.
     create(&server, "free", json!({"free": "yes"})).await;
     create(&server, "web", json!({})).await;
     for name in ["free", "web"] {
@@ -204,7 +203,7 @@ async fn ad13_a_flag_leaves_workers_unasked() {
     register(&server, &hook, |_| {});
     prepare(&server).await;
     create(&server, "probe", json!({})).await;
-    // A client's write is refused, so the configuration is known.
+    // A client's write is rejected, so the configuration is active.
     wait_for("a refusal", async || {
         let path = format!("{BINDINGS}/probe-deployment");
         let body = json!({"metadata": {"labels": {"a": "b"}}}).to_string();

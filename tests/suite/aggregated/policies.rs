@@ -11,7 +11,7 @@ use crate::support::wait_for;
 
 const LIMITS: &str = "/apis/example.com/v1/limits";
 
-/// A policy about rebalancers, with its binding. `spec` has the rest of the policy.
+/// Creates a policy about rebalancers, with its binding. `spec` contains the rest of the policy.
 pub(super) fn put(server: &Aggregated, kind: &str, name: &str, spec: Value, binding: Value) {
     let mut whole = json!({"matchConstraints": {"resourceRules": [{"apiGroups": ["apps.karmada.io"],
         "apiVersions": ["v1alpha1"], "operations": ["*"], "resources": ["workloadrebalancers"]}]}});
@@ -39,7 +39,7 @@ pub(super) async fn send(server: &Aggregated, method: Method, path: &str, media:
     server.proxy().send(method, path, &headers, body.to_string()).await
 }
 
-/// Creates objects in dry runs until the answer has this code. A policy takes a moment to arrive.
+/// Creates objects in dry runs until the response has this code. A policy takes a moment to arrive.
 pub(super) async fn until(server: &Aggregated, what: &str, code: u16) -> Reply {
     let path = format!("{REBALANCERS}?dryRun=All");
     wait_for(what, async || {
@@ -174,7 +174,7 @@ async fn ad20_a_policy_sees_the_request_the_old_object_and_the_namespace() {
     assert_eq!(reply.code, 200, "{}", reply.text());
     let reply = send(&server, Method::PATCH, &one, merge, labels("no")).await;
     assert!(reply.code == 422 && reply.text().contains("labels.put == 'yes'"), "{}", reply.text());
-    // Of a collection, no object is named, and the first refusal ends it.
+    // For a collection, no object is named, and the first denial ends it.
     let reply = send(&server, Method::DELETE, REBALANCERS, "application/json", "").await;
     assert!(reply.code == 422 && reply.text().contains("\\\"Unknown\\\" is forbidden"), "{}", reply.text());
     assert_eq!(send(&server, Method::GET, &one, "application/json", "").await.code, 200);
@@ -199,14 +199,15 @@ async fn ad25_params_configure_a_policy_while_a_binding_names_them() {
     validating(&server, "limited", spec.clone(), by_name);
     let refused = until(&server, "the limit", 422).await.text().to_owned();
     assert!(refused.contains("denied request: at most 0 for small"), "{refused}");
-    // A change of the parameter counts, and a parameter that is gone is denied as the binding says.
+    // A change of the parameter takes effect, and a missing parameter is handled as the binding
+    // specifies.
     server.host.put(&format!("{LIMITS}/small"), limit(5, "small"));
     until(&server, "the new limit", 201).await;
     server.host.remove(&format!("{LIMITS}/small"));
     let refused = until(&server, "the missing parameter", 422).await.text().to_owned();
     let why = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
     assert!(refused.contains(why), "{refused}");
-    // By selector: each parameter is judged.
+    // By selector: each parameter is evaluated.
     let selector = json!({"matchLabels": {"tier": "gold"}});
     let by_selector = json!({"paramRef": {"name": null, "selector": selector, "parameterNotFoundAction": "Allow"}});
     validating(&server, "limited", spec, by_selector);
@@ -281,7 +282,7 @@ async fn ad26_a_refusal_by_a_policy_comes_before_webhooks_and_writes_wait_for_th
     let before = server.host.asked("/hooks/guard").len();
     until(&server, "the refusal", 422).await;
     assert_eq!(server.host.asked("/hooks/guard").len(), before, "no webhook is called after a refusal");
-    // A server that cannot read the policies refuses writes.
+    // A server that cannot read the policies rejects writes.
     server.host.break_below(&format!("{CONFIGURATIONS}/validatingadmissionpolicies"), Fault::Code(403));
     let second = server.beside(|_, _| {}).await;
     let refused = create(&second, "early").await;
@@ -312,7 +313,7 @@ async fn ad24_mutating_policies_change_what_is_stored_and_run_again_after_webhoo
         (made["metadata"]["labels"]["x/y"] == "policy").then_some(made)
     });
     assert_eq!(made.await["metadata"]["labels"], json!({"by": "policy", "seen": "false", "x/y": "policy"}));
-    // A webhook changes the object after them, so the one that may runs again.
+    // A webhook changes the object after the policies, so the reinvocable one runs again.
     server.host.answer_webhook("/hooks/annotate", |_| {
         use base64::Engine;
         let patch = json!([{"op": "add", "path": "/metadata/annotations", "value": {"by": "hook"}}]);
@@ -325,12 +326,12 @@ async fn ad24_mutating_policies_change_what_is_stored_and_run_again_after_webhoo
         (made["metadata"]["annotations"]["by"] == "hook").then_some(made)
     });
     assert_eq!(made.await["metadata"]["labels"]["seen"], "true");
-    // What is stored has it, and a status is not touched.
+    // The stored object contains it, and a status is unchanged.
     assert_eq!(create(&server, "stored").await.code, 201);
     let path = format!("{REBALANCERS}/stored");
     let stored = send(&server, Method::GET, &path, "application/json", "").await.json();
     assert_eq!(stored["metadata"]["labels"]["by"], "policy");
-    // An error refuses the write with 403, or keeps what was done before it.
+    // An error rejects the write with 403, or keeps the previous result.
     let broken = |policy: &str| {
         json!({"failurePolicy": policy, "reinvocationPolicy": "Never", "mutations": [
             {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
@@ -405,7 +406,7 @@ async fn cp6_a_policy_refuses_a_connection_before_the_member_is_asked() {
     assert!(message.as_str().unwrap().contains("failed expression: !object.path.startsWith"), "{message}");
     let passed = through("none", "/api").await;
     assert_eq!(passed.code, 404, "{}", passed.text());
-    // A webhook may refuse it, too.
+    // A webhook may deny it, too.
     server.host.answer_webhook("/hooks/tunnel", |review| {
         let request = &review["request"];
         json!({"allowed": request["object"]["path"] == "/ok" && request["options"].is_null()})

@@ -1,6 +1,5 @@
-//! Answers about policies that kube-apiserver 1.36.2 gives according to its source (AD27): the
-//! request that expressions see, the changes that a mutation may make, and the metrics and events
-//! of failures.
+//! Responses about policies as in the source of kube-apiserver 1.36.2 (AD27): the request that
+//! expressions see, the permitted changes of a mutation, and the metrics and events of failures.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -25,7 +24,7 @@ fn remove(server: &Aggregated, kind: &str, name: &str) {
     }
 }
 
-/// A policy whose denial shows the options of the request.
+/// Creates a policy that includes the options of the request in its denial.
 async fn shown_options(server: &Aggregated, method: Method, path: &str, media: &str, body: impl ToString) -> String {
     let reply = send(server, method, path, media, body).await;
     assert_eq!(reply.code, 422, "{}", reply.text());
@@ -110,7 +109,7 @@ async fn ad27_the_delete_of_a_collection_names_no_object() {
     let single = send(&server, Method::DELETE, &format!("{REBALANCERS}/one"), JSON, "").await.json();
     assert!(single["message"].as_str().unwrap().ends_with("denied request: named"), "{single}");
     assert_eq!(single["details"]["name"], "one");
-    // Rules that name objects do not mean a collection.
+    // Rules that name objects do not match a collection.
     remove(&server, "validating", "deletes");
     let named = json!({"matchConstraints": {"resourceRules": [{"apiGroups": ["apps.karmada.io"], "apiVersions": ["*"],
         "operations": ["DELETE"], "resources": ["workloadrebalancers"], "resourceNames": ["one"]}]},
@@ -126,7 +125,7 @@ async fn ad27_the_delete_of_a_collection_names_no_object() {
     server.stop().await;
 }
 
-/// The result of a create in a dry run, after a policy with these patches is in force.
+/// Returns the result of a create in a dry run, after a policy with these patches is active.
 async fn patched(server: &Aggregated, name: &str, expressions: &[&str], object: Value) -> Reply {
     let mut all = vec!["[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'by': request.operation}}]"];
     all.extend(expressions);
@@ -163,7 +162,7 @@ async fn ad27_a_mutation_may_change_what_upstream_lets_it_change() {
     // JSON has one type of number.
     let made = patched(&server, "whole", &[&add("/spec/ttlSecondsAfterFinished", "60.0")], rebalancer("tried")).await;
     assert_eq!((made.code.as_u16(), made.json()["spec"]["ttlSecondsAfterFinished"].as_i64()), (201, Some(60)));
-    // The schema refuses what has another type, whatever made it.
+    // The schema rejects a value of another type, whatever its source.
     for (name, patch, code, why) in [
         ("text", add("/spec/ttlSecondsAfterFinished", "'soon'"), 422, "spec.ttlSecondsAfterFinished: Invalid value: "),
         ("list", workload("'none'"), 422, "spec.workloads: Invalid value: "),
@@ -181,7 +180,7 @@ async fn ad27_a_mutation_may_change_what_upstream_lets_it_change() {
         assert_eq!(refused.code.as_u16(), code, "{name}: {}", refused.text());
         assert!(refused.text().contains(why), "{name}: {}", refused.text());
     }
-    // So is an apply configuration.
+    // The same applies to an apply configuration.
     let apply = json!({"reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration",
         "applyConfiguration": {"expression": "Object{spec: Object.spec{ttlSecondsAfterFinished: 'soon'}}"}}]});
     put(&server, "Mutating", "typed", apply, json!({}));
@@ -224,8 +223,8 @@ async fn ad27_the_members_that_never_change_are_kept_from_mutations_of_an_update
     server.stop().await;
 }
 
-/// Every mutation runs and is counted, and each error is a cause. A match condition that fails is
-/// not counted.
+/// Every mutation runs and is counted, and each error is a cause. A failing match condition is not
+/// counted.
 #[tokio::test]
 async fn ad27_failures_are_counted_with_the_labels_of_upstream_and_told_by_an_event() {
     let server = Aggregated::start().await;

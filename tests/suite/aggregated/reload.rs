@@ -53,7 +53,7 @@ async fn an4_a_config_map_that_makes_no_sense_changes_nothing() {
     server.stop().await;
 }
 
-/// Replaces a file by renaming another over it, as careful writers do.
+/// Replaces a file atomically by a rename.
 pub(super) fn replace(path: &Path, content: &str) {
     let next = path.with_extension("next");
     fs::write(&next, content).unwrap();
@@ -110,8 +110,8 @@ async fn an12_flags_win_over_the_config_map_and_their_files_are_followed() {
     server.stop().await;
 }
 
-/// An expired certificate is still served. Clients report why they refuse it, the log and a metric
-/// warn, and a good certificate replaces it.
+/// An expired certificate is still served. Clients report the error, the log and a metric warn, and
+/// a valid certificate replaces it.
 #[tokio::test]
 async fn an_expired_serving_certificate_is_named_and_a_good_one_heals() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ async fn an_expired_serving_certificate_is_named_and_a_good_one_heals() {
     replace(&key_path, &fs::read_to_string(key).unwrap());
     replace(&cert_path, &fs::read_to_string(cert).unwrap());
     wait_for("the good one", async || admin.try_connect().await.ok()).await;
-    // The server shows the certificate a moment before the metric has its expiry.
+    // The server uses the certificate shortly before the metric has its expiry.
     let line = "ballast_serving_certificate_expiry_timestamp_seconds 4102444800";
     wait_for("its time", async || admin.get("/metrics").await.text().lines().any(|it| it == line).then_some(())).await;
     assert!(process.terminate().success());

@@ -79,7 +79,7 @@ async fn ag3_the_certificates_job_makes_keeps_and_renews() {
     assert_eq!(host.object(SECRET).unwrap()["data"], first["data"]);
     assert!(is_trusted(&certificate, &bundle(&host, "v2.ours.io")));
 
-    // A renewal replaces it, and the old certificate stays trusted while pods still show it.
+    // A renewal replaces it, and the old certificate remains trusted while pods still use it.
     assert!(said(&run(folder.path(), &["--renew-before=3000h"]).await).starts_with("made a certificate"));
     let renewed = text(&host.object(SECRET).unwrap()["data"]["tls.crt"]);
     assert_ne!(renewed, certificate);

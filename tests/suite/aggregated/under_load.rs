@@ -1,6 +1,6 @@
-//! A certificate, a token and a policy each fail once while clients write. Nothing that was
-//! acknowledged is lost, and one line of the log says what failed. `store::sqlite_file` and
-//! `cli::failing_disk` have the WAL and the disk.
+//! A certificate, a token and a policy each fail once while clients write. No acknowledged write is
+//! lost, and one log line reports each failure. `store::sqlite_file` and `cli::failing_disk` cover
+//! the WAL and the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::support::wait_for;
 const WRITERS: usize = 4;
 const HEADERS: [(&str, &str); 2] = [("authorization", "Bearer writers"), ("content-type", "application/json")];
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic";
-/// How often a line about refused credentials may be repeated.
+/// The minimum interval between log lines about rejected credentials.
 const REPEATED_SECONDS: u64 = 10;
 
 /// Clients that create objects one after the other, each over one connection.
@@ -66,7 +66,7 @@ impl Load {
         load
     }
 
-    /// Waits for some more answers with this code.
+    /// Waits for some more responses with this code.
     async fn answered(&self, code: u16) {
         let count = || self.codes.lock().unwrap().get(&code).copied().unwrap_or(0);
         let before = count();
@@ -82,7 +82,7 @@ impl Load {
     }
 }
 
-/// Puts a serving certificate that ends in this year where the server looks for it.
+/// Installs a serving certificate that expires in this year.
 fn certify(ca: &Ca, folder: &Path, until: i32) {
     let made = tempfile::tempdir().unwrap();
     let (cert, key) = ca.server_with(made.path(), &["localhost"], |params| {
@@ -122,7 +122,7 @@ async fn a_certificate_a_token_and_a_policy_that_fail_once_under_load_lose_nothi
     let log = || std::fs::read_to_string(folder.path().join("log")).unwrap();
     let lines = |words: &str| log().lines().filter(|line| line.contains(words)).count();
     wait_for("readiness", async || (client.get("/readyz").await.code == 200).then_some(())).await;
-    // Over HTTP/2, a refused token would end the connection (AN11).
+    // Over HTTP/2, a rejected token would close the connection (AN11).
     let load = Load::begin(&client.clone().over(Protocol::Http1)).await;
     load.answered(201).await;
 

@@ -1,4 +1,4 @@
-//! What webhooks are sent for each verb, and the effect of each part of their answers (AD3).
+//! The requests to webhooks for each verb, and the effect of each part of their responses (AD3).
 
 use base64::Engine;
 use http::Method;
@@ -36,7 +36,7 @@ async fn settled(server: &Aggregated, name: &str) -> Value {
     .await
 }
 
-/// The requests that a webhook has seen, without the first `since`.
+/// Returns the requests that a webhook has received, without the first `since`.
 fn seen(server: &Aggregated, name: &str, before: usize) -> Vec<Value> {
     let asked = server.host.asked(&format!("/hooks/{name}"));
     asked.iter().skip(before).map(|review| review["request"].clone()).collect()
@@ -204,7 +204,8 @@ async fn ad3_a_rule_for_one_version_means_the_others_unless_it_is_to_be_taken_ex
     assert_eq!(asked["oldObject"]["apiVersion"], "placement.kubernetes-fleet.io/v1beta1");
     assert!(seen(&server, "exact", 0).iter().all(|it| it["requestKind"]["version"] == "v1beta1"));
 
-    // A rule for the caller's own version comes first. The webhook gets the object in that version.
+    // A rule for the caller's own version comes first. The webhook receives the object in that
+    // version.
     server.host.answer_webhook("/hooks/own", |_| json!({"allowed": true}));
     register(&server, VALIDATING, "own", |hook| {
         placements(hook);

@@ -41,7 +41,7 @@ async fn bs6_what_became_of_a_binding_is_told_at_home_and_counted_without_readin
         .await;
     }
     assert_eq!(way.asked("GET /api/v1"), 0, "its role may not read events");
-    // A task is kept here, and so are the events about it.
+    // A task is stored here, and so are the events about it.
     let admin = Raw::admin(here.address, &Files::in_dir(&folder.path().join("certs")));
     post(&admin, TASKS, task("web")).await;
     wait_for("the event about the task", async || {
@@ -70,7 +70,7 @@ async fn bs6_a_home_that_does_not_allow_events_is_not_asked_on_and_bindings_are_
         let kept = format!("the event of {name} here");
         wait_for(&kept, async || (!told(&pair.admin(), "ResourceBinding", name).await.is_empty()).then_some(())).await;
     }
-    // What was on its way together was refused together.
+    // Events in flight together are rejected together.
     assert!(pair.line.asked(&format!("POST {events}")) <= 4, "{}", pair.line.asked("POST "));
     assert_eq!(told(&home, "ResourceBinding", "three").await.len(), 0);
     pair.stop().await;

@@ -1,5 +1,5 @@
-//! Rebalances whose bindings are stored upstream: bounds hold for every state there, whatever
-//! happens between two writes.
+//! Rebalances of bindings stored upstream: bounds hold for every state there, whatever happens
+//! between two writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn ready(binding: &Value) -> i64 {
     shares(binding).iter().map(|(name, replicas)| ready(name).min(*replicas)).sum()
 }
 
-/// What Karmada's controllers do: each cluster reports what is assigned to it.
+/// Simulates Karmada's controllers: each cluster reports its assigned replicas.
 async fn report(home: &Raw) {
     for binding in get(home, BINDINGS).await["items"].as_array().unwrap() {
         let item = |(name, replicas): (&String, &i64)| {
@@ -66,8 +66,8 @@ async fn report(home: &Raw) {
     }
 }
 
-/// Bindings that were placed while there was one cluster, and then another one comes. Returns the
-/// version upstream from which on the rest is judged.
+/// Places bindings on one cluster, then adds another one. Returns the upstream version from which
+/// to check.
 async fn skewed(home: &Raw, here: &Raw, names: &[String]) -> String {
     give_clusters(home, &["m1"]).await;
     for name in names {
@@ -104,8 +104,8 @@ async fn over(here: &Raw, home: &Raw, name: &str) -> Value {
     .await
 }
 
-/// Looks at every state upstream since this version: at most so many bindings are under way, and
-/// with a floor, no ready replicas are missing. Returns how often a binding came under way.
+/// Checks every state upstream since this version: the bindings in progress are within the bound,
+/// and with a floor, no ready replicas are missing. Returns how often a binding was in progress.
 async fn judge(home: &Raw, since: &str, most: usize, floor: i64) -> usize {
     let events = home.get(&format!("{BINDINGS}?watch=true&resourceVersion={since}&timeoutSeconds=1")).await;
     let (mut marked, mut begun) = (BTreeMap::<String, bool>::new(), 0);
@@ -123,7 +123,7 @@ async fn judge(home: &Raw, since: &str, most: usize, floor: i64) -> usize {
     begun
 }
 
-/// All bindings upstream are there, and none is under way.
+/// Checks that all bindings exist upstream, and none is in progress.
 async fn all_at(home: &Raw, wanted: &BTreeMap<String, i64>) {
     for binding in get(home, BINDINGS).await["items"].as_array().unwrap() {
         assert_eq!(shares(binding), *wanted, "{binding}");
@@ -198,7 +198,7 @@ async fn s4_13_a_move_that_others_overtook_is_counted_once_as_it_came_out_in_the
     let (home, here) = (pair.karmada.admin(), pair.admin());
     give_clusters(&home, &["m1"]).await;
     for name in ["b0", "b1"] {
-        // In equal parts on all clusters that there are.
+        // In equal parts on all existing clusters.
         let mut object = spread(name);
         object["spec"]["replicas"] = 6.into();
         object["spec"]["placement"]["replicaScheduling"].as_object_mut().unwrap().remove("weightPreference");
@@ -210,7 +210,7 @@ async fn s4_13_a_move_that_others_overtook_is_counted_once_as_it_came_out_in_the
     for path in [format!("{CLUSTERS}/m2"), format!("{BINDINGS}/b1")] {
         same(&here, &home, &path).await;
     }
-    // Before the first patch of the second one arrives, somebody else writes it.
+    // Before the first patch of the second one arrives, another client writes it.
     let (other, happened) = (Arc::new(pair.karmada.admin()), Arc::new(AtomicBool::new(false)));
     pair.line.answer(move |method, path| {
         let (other, happened) = (Arc::clone(&other), Arc::clone(&happened));
@@ -224,7 +224,7 @@ async fn s4_13_a_move_that_others_overtook_is_counted_once_as_it_came_out_in_the
         })
     });
     begin(&here, "there", json!({"select": [{}], "rollout": {"maxConcurrent": 1, "order": "Name"}})).await;
-    // While the first one is under way, a third cluster joins.
+    // While the first one is in progress, a third cluster joins.
     wait_for("the first move", async || {
         let binding = get(&home, &format!("{BINDINGS}/b0")).await;
         (!binding["metadata"]["annotations"][MARK].is_null()).then_some(())
@@ -250,7 +250,7 @@ async fn s4_13_a_mark_of_a_move_that_nobody_carries_on_says_nothing() {
     let pair = Pair::start().await.synced().await;
     let (home, here) = (pair.karmada.admin(), pair.admin());
     skewed(&home, &here, &named(1)).await;
-    // As a surging move leaves it, of a rebalance that another log had.
+    // The state of a surging move, of a rebalance in another log.
     let mark = json!({
         "by": "clusterrebalances/lost", "move": "lost.b0", "replicas": REPLICAS, "at": [["m1", 4], ["m2", 2]],
     });
@@ -266,8 +266,8 @@ async fn s4_13_a_mark_of_a_move_that_nobody_carries_on_says_nothing() {
     pair.stop().await;
 }
 
-/// The line dies with one of the next patches, before or after it was made. Until then there is
-/// trouble as ever.
+/// The proxy is cut at one of the next patches, before or after it is applied. Until then the usual
+/// faults occur.
 fn doom(line: &Line, dice: &Dice, other: Raw) -> Arc<AtomicBool> {
     trouble(line, dice, other);
     let usual = line.fault.lock().unwrap().clone().unwrap();
@@ -294,7 +294,7 @@ fn doom(line: &Line, dice: &Dice, other: Raw) -> Arc<AtomicBool> {
 async fn s4_13_in_any_trouble_bounds_hold_at_home_counts_are_exact_and_an_undo_restores() {
     const BINDINGS_OF_ONE_LIFE: usize = 6;
     const DEATHS_MAX: usize = 4;
-    // A seed of each kind: a life takes half a minute, most of it in waiting for what was cut.
+    // A seed of each kind: a run takes half a minute, most of it waiting for cut connections.
     for seed in 1..3 {
         let dice = Dice::of(seed);
         let karmada = TestServer::start().await;

@@ -1,9 +1,9 @@
-//! Any trouble on the line, in any order: what was asked for is done in the end.
+//! Any sequence of faults of the connection: every request is completed in the end.
 
 use super::*;
 use crate::support::size::sized;
 
-/// Numbers that look like chance and are the same each time.
+/// Deterministic pseudo-random numbers.
 #[derive(Clone)]
 pub(super) struct Dice(Arc<Mutex<u64>>);
 
@@ -19,8 +19,8 @@ impl Dice {
     }
 }
 
-/// Half of all patches meet something: the line is cut before or after, the upstream fails, or
-/// somebody else writes first.
+/// Half of all patches fail: the connection is cut before or after, the upstream fails, or another
+/// client writes first.
 pub(super) fn trouble(line: &Line, dice: &Dice, other: Raw) {
     let other = Arc::new(other);
     let (before, after) = (dice.clone(), dice.clone());
@@ -60,7 +60,7 @@ async fn bs4_in_any_trouble_each_binding_is_finished_and_no_trigger_is_lost() {
         for number in 0..BINDINGS_OF_ONE_LIFE {
             post(&home, BINDINGS, placed(&named(number), "m1")).await;
         }
-        // Triggers come while first placements are under way, and another rule with each third.
+        // Triggers arrive during first placements, with another rule at every third.
         for number in 0..BINDINGS_OF_ONE_LIFE {
             let mut change = json!({"spec": {"rescheduleTriggeredAt": timestamp}});
             if number % 3 == 0 {

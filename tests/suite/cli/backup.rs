@@ -65,8 +65,8 @@ async fn a_copy_taken_while_the_server_writes_holds_all_that_was_acknowledged_be
     for number in 0..before {
         assert!(names.contains(&&*format!("n{number}")), "n{number} was acknowledged before the copy began");
     }
-    // A client that has seen newer revisions than the copy has must not wait for them. They will
-    // mean something else.
+    // A client that has seen newer revisions than the copy must not wait for them: they will be
+    // reassigned.
     let revision = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse::<i64>().unwrap();
     let seen = revision(&newest);
     let watch = client.get(&format!("{REBALANCERS}?watch=1&resourceVersion={seen}&timeoutSeconds=5")).await;

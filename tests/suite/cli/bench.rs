@@ -1,4 +1,4 @@
-//! `ballast bench`: each row is measured, and nothing stays at a peer.
+//! `ballast bench`: each row is measured, and no object remains at a peer.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -18,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Plays a story in an empty folder, and returns its output.
+/// Runs a demo in an empty folder, and returns its output.
 fn played(story: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let done = ballast(folder.path(), &["demo", "--story", story]);
@@ -40,7 +40,7 @@ fn r44_the_demo_brings_the_replicas_home_with_a_rebalancer() {
     assert!(told.contains("reason: ReferencedBindingNotFound"), "{told}");
 }
 
-/// The fleet of the story can be used by hand, and nothing is left of it.
+/// The demo's fleet can be used by hand, and is removed completely.
 #[test]
 fn a_demo_that_is_held_keeps_its_fleet_until_a_signal() {
     let folder = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
     }
 }
 
-/// r4-use-22: a tip of the parser that is refused as well is not given.
+/// r4-use-22: a hint of the parser that would be rejected as well is omitted.
 #[test]
 fn a_negative_number_is_a_wrong_value_of_its_flag() {
     let folder = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn a_wrong_value_names_the_file_or_the_variable_that_it_stands_in() {
     assert!(!text(&given.stderr).contains("(in "), "{}", text(&given.stderr));
 }
 
-/// r4-use-23: the folder of a demo has the key of an admin.
+/// r4-use-23: the folder of a demo contains the key of an admin.
 #[cfg(unix)]
 #[test]
 fn a_demo_that_is_ended_by_a_signal_leaves_nothing_behind() {
@@ -273,7 +273,8 @@ fn a_demo_that_is_ended_by_a_signal_leaves_nothing_behind() {
     }
 }
 
-/// r4-use-08: the ready line and `/readyz` agree, and a Karmada that is away fills no log.
+/// r4-use-08: the ready line and `/readyz` agree, and an unreachable Karmada does not flood the
+/// log.
 #[test]
 fn a_server_beside_a_karmada_that_is_away_is_not_ready_and_its_log_is_bounded() {
     let folder = tempfile::tempdir().unwrap();
@@ -381,7 +382,7 @@ async fn sigterm_drains_and_exits_with_0_and_the_tables_are_readable() {
     }
 }
 
-/// The author of the command line can correct it, and another try would not help.
+/// The author of the command line can correct it, and a retry would not help.
 #[test]
 fn a_file_that_a_flag_names_and_that_cannot_be_used_is_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();

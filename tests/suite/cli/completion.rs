@@ -1,4 +1,4 @@
-//! What a shell completes, with the script that `ballast completion` prints.
+//! Shell completion with the script that `ballast completion` prints.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -20,7 +20,8 @@ fn bash(folder: &Path, script: &str) -> Output {
     command.output().expect("bash is installed")
 }
 
-/// What bash offers for the last word of a line, without flags, by the function of the script.
+/// Returns the completions of bash for the last word of a line, without flags, using the function
+/// of the script.
 fn offered(folder: &Path, line: &str) -> Vec<String> {
     let script = format!(
         r#"source <(ballast completion bash)
@@ -55,7 +56,7 @@ async fn a_tab_completes_contexts_clusters_workloads_and_rebalances() {
     assert_eq!(offered("ballast approve "), ["home"], "a rebalance that waits");
     assert_eq!(offered("ballast top --context "), ["ballast"]);
     assert!(offered("ballast why -n elsewhere dep").is_empty(), "no workload is in that namespace");
-    // Who waits for a Tab sees no error.
+    // Errors are suppressed during completion.
     assert!(offered("ballast drain --server https://127.0.0.1:1 mem").is_empty());
     told(folder.path(), "abort home", 0);
     wait(&client, REBALANCES, |it| it["status"]["phase"] == "Aborted").await;

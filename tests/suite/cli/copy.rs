@@ -26,7 +26,7 @@ fn file(folder: &Path, name: &str) -> String {
     format!("sqlite://{}", folder.join(name).display())
 }
 
-/// All rows and the bounds of a log that nobody uses.
+/// Returns all rows and the bounds of an unused log.
 async fn contents(url: &str) -> (Vec<Change>, Bounds) {
     let store = store::open(url, &[]).await.unwrap();
     let bounds = store.bounds().await.unwrap();
@@ -52,7 +52,7 @@ async fn a_log_is_the_same_after_a_copy_to_postgresql_and_back() {
     drop(admin);
     assert!(server.terminate().success());
     let (first, middle) = (file(folder.path(), "ballast.db"), cluster.schema().await);
-    // The log has a part that is compacted, so not all revisions are there.
+    // Part of the log is compacted, so not all revisions exist.
     let store = store::open(&first, &[]).await.unwrap();
     while store.compact(Revision(3), 1000).await.unwrap() {}
     drop(store);
@@ -76,8 +76,8 @@ async fn a_log_is_the_same_after_a_copy_to_postgresql_and_back() {
     assert_eq!(contents(&middle).await, expected);
 }
 
-/// With the key of this CA, an attacker can act as any user of a deployment of replicas. A file
-/// does not need it.
+/// The key of this CA grants the rights of any user of a deployment of replicas. A file does not
+/// need it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wh3_a_copy_to_sqlite_leaves_the_ca_of_the_replicas_out() {
     const CA: &str = "replicacertificates.internal.ballast.dev";
@@ -105,7 +105,7 @@ async fn wh3_a_copy_to_sqlite_leaves_the_ca_of_the_replicas_out() {
     let mode = std::fs::metadata(folder.path().join("copy.db")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 
-    // Back in a database that replicas share, the leader makes a new one.
+    // In a database shared by replicas, the leader creates a new CA.
     let back = copy(&file(folder.path(), "copy.db"), &second);
     assert!(back.status.success(), "{}", String::from_utf8_lossy(&back.stderr));
     let server = ServerProcess::start_on(folder.path(), &second, &[]);

@@ -1,4 +1,4 @@
-//! Certificates of clients and servers, and what the log says of them.
+//! Certificates of clients and servers, and their log lines.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use ballast::node::certs::{self, Files};
 use crate::process::ServerProcess;
 use crate::support::raw::Raw;
 
-/// api-12: an operator whose certificates have expired in one night looks for this line.
+/// api-12: the line that explains expired certificates to an operator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_says_why_a_credential_is_refused_once_in_a_while() {
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -29,7 +29,7 @@ async fn the_log_says_why_a_credential_is_refused_once_in_a_while() {
     assert!(told[0].contains("O=system:masters") && told[0].contains(", serial "), "{}", told[0]);
 }
 
-/// api-07: nothing of `--cert-dir` is used, so nothing is made there.
+/// api-07: `--cert-dir` is unused, so nothing is created there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_with_certificates_of_its_own_needs_no_folder_for_others() {
     let folder = tempfile::tempdir().unwrap();

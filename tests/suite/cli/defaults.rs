@@ -1,4 +1,4 @@
-//! A database that an older Ballast wrote.
+//! Databases written by older versions of Ballast.
 
 use ballast::node::certs::Files;
 use http::Method;
@@ -39,7 +39,7 @@ async fn ad4_objects_stored_before_there_was_a_default_show_it_to_readers_and_wa
     };
     let mark = marked(&mut database).await;
     assert!(mark != 0 && mark != 1, "the defaults of this program were filled in");
-    // Which is what an older one writes.
+    // An older version writes this.
     sqlx::raw_sql("PRAGMA user_version = 1").execute(&mut database).await.unwrap();
     database.close().await.unwrap();
 
@@ -95,7 +95,7 @@ async fn wh10_a_start_tells_of_bindings_that_name_a_workload_of_another_namespac
         wait_for("the line", async || log().lines().find(|line| line.contains("have no effect")).map(str::to_owned))
             .await;
     assert!(told.contains("bindings=2") && told.contains("/shop/api"), "{told}");
-    // It stays as it is, and can be written as long as it does not get worse.
+    // The object is unchanged, and remains writable unless a write makes it worse.
     let path = format!("{BINDINGS}/web");
     let mut read = admin.get(&path).await.json();
     assert_eq!(read["spec"]["resource"]["namespace"], "other");

@@ -1,4 +1,4 @@
-//! A user with rights in one namespace, who may not list clusters.
+//! A user with rights in one namespace and without the right to list clusters.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const POLICY: &str = r#"rules:
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/demo-deploy-1-deployment";
 
-/// Writes the kubeconfig of the user, and makes it that of the commands in this folder.
+/// Writes a kubeconfig of the user as the default of commands in this folder.
 fn become_developer(folder: &Path, server: &ServerProcess) {
     let certs = folder.join("certs");
     let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "dev",

@@ -1,5 +1,4 @@
-//! Several clusters are emptied for an afternoon and opened again, through the built binary and
-//! against a live server (RM40).
+//! Several clusters are drained and restored, with the built binary against a live server (RM40).
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};
@@ -8,7 +7,7 @@ use super::operator::told;
 use crate::process::{ServerProcess, wait};
 use crate::support::objects::{BINDINGS, CLUSTERS, binding_in, cluster};
 
-/// Three clusters with equal room, and a workload with two replicas on each.
+/// Creates three clusters of equal capacity, and a workload with two replicas on each.
 async fn three_clusters(server: &ServerProcess) -> Client {
     let client = server.client().await;
     for name in ["member1", "member2", "member3"] {
@@ -90,7 +89,7 @@ async fn rm40_clusters_that_were_drained_one_after_the_other_come_back_the_way_t
     assert_eq!(placed(&client).await, "member2:6");
     let asked = told(folder.path(), "uncordon member1 member3 --return", 2);
     assert!(asked.contains("--yes"), "{asked}");
-    // It waits for the first of them, also without being told to.
+    // It waits for the first of them without a flag.
     let back = run("uncordon member1 member3 --return --yes");
     let (another, first) = (back.find("the drain another"), back.find("the drain first"));
     assert!(another.is_some() && another < first, "{back}");

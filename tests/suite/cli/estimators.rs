@@ -1,4 +1,4 @@
-//! The estimators of member clusters, asked by the built binary over the wire (RM10 to RM16).
+//! Estimators of member clusters, queried by the built binary (RM10 to RM16).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,19 +36,20 @@ fn log(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("log")).unwrap_or_default()
 }
 
-/// How many lines of the log have both texts.
+/// Returns the number of log lines with both texts.
 fn told(folder: &Path, one: &str, other: &str) -> usize {
     log(folder).lines().filter(|line| line.contains(one) && line.contains(other)).count()
 }
 
-/// Waits until the log has as many lines with both texts: its thread writes them after the answer.
+/// Waits until the log has `times` lines with both texts: a thread writes them after the response.
 async fn wait_told(folder: &Path, one: &str, other: &str, times: usize) {
     let what = format!("{times} times {one}, {other}");
     wait_for(&what, async || (told(folder, one, other) >= times).then_some(())).await;
     assert_eq!(told(folder, one, other), times, "{}", log(folder));
 }
 
-/// A server with the clusters member1 and member2, whose reports have room for 48 replicas each.
+/// Starts a server with the clusters member1 and member2, each with reported capacity for 48
+/// replicas.
 async fn fleet(folder: &Path, file: &Path, flags: &[&str]) -> (ServerProcess, Client) {
     let file = format!("--scheduler-estimator-addresses-file={}", file.display());
     let flags = [&["--enable-scheduler-estimator", &file], flags].concat();
@@ -61,7 +62,7 @@ async fn fleet(folder: &Path, file: &Path, flags: &[&str]) -> (ServerProcess, Cl
     (server, client)
 }
 
-/// A workload whose replicas need one cpu each, and go to as few clusters as possible.
+/// Returns a workload with one CPU per replica, aggregated on few clusters.
 fn workload(name: &str, replicas: i32) -> Value {
     let spec = json!({
         "replicas": replicas,
@@ -73,7 +74,7 @@ fn workload(name: &str, replicas: i32) -> Value {
     binding_in("shop", name, name, spec)
 }
 
-/// Places a workload, and returns where it is, or why it is nowhere.
+/// Places a workload, and returns its targets, or the reason why there are none.
 async fn place(client: &Client, name: &str, replicas: i32) -> Value {
     client.post(BINDINGS, &workload(name, replicas)).await.unwrap();
     placed(client, name).await
@@ -101,7 +102,7 @@ async fn rm10_and_rm12_an_answer_counts_once_and_what_is_given_away_is_deducted(
     assert_eq!(place(&client, "web", 7).await, on(&[("member1", 3), ("member2", 4)]));
     let told = why(folder.path(), "web");
     assert!(told.contains("estimator of member1: 3, 0 left after what was given away since"), "{told}");
-    // The answers are young, so nobody is asked again, and nothing is left of them.
+    // The estimates are recent, so no request is sent, and they have no capacity left.
     let refused = place(&client, "api", 1).await;
     assert!(refused.is_string(), "{refused}");
     let cpu = (Some("1".to_owned()), Some("1".to_owned()));
@@ -118,7 +119,7 @@ async fn rm10_why_tells_what_each_estimator_says() {
     let one = Estimator::start(Manner::ByCpu(BTreeMap::from([("1".to_owned(), 3)]))).await;
     let file = addresses(folder.path(), &[("member1", &one)]);
     let (_server, client) = fleet(folder.path(), &file, &[]).await;
-    // Only member2, which has no estimator, has room for all of it by its own report.
+    // Only member2, which has no estimator, has capacity for all of it by its report.
     assert_eq!(place(&client, "web", 4).await, on(&[("member2", 4)]));
     let told = why(folder.path(), "web");
     assert!(told.contains("estimator of member1: 3\n"), "{told}");
@@ -131,7 +132,7 @@ async fn rm15_one_that_hangs_or_ends_is_told_once_and_told_again_when_it_is_back
     let (one, two) = (Estimator::start(Manner::Hang).await, Estimator::start(Manner::Say(9)).await);
     let file = addresses(folder.path(), &[("member1", &one), ("member2", &two)]);
     let (server, client) = fleet(folder.path(), &file, &["--scheduler-estimator-timeout=300ms"]).await;
-    // Without the answer of member1, its own report counts.
+    // Without an estimate of member1, its report counts.
     assert_eq!(place(&client, "web", 20).await, on(&[("member1", 20)]));
     assert_eq!(place(&client, "api", 21).await, on(&[("member1", 21)]));
     let path = folder.path();
@@ -143,7 +144,7 @@ async fn rm15_one_that_hangs_or_ends_is_told_once_and_told_again_when_it_is_back
     let metrics = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     assert!(metric(&metrics, r#"ballast_estimator_requests_total{cluster="member1",outcome="late"}"#) >= 1.0);
     assert_eq!(metric(&metrics, r#"ballast_estimator_answers{cluster="member1"}"#), 1.0);
-    // A restart between two questions: the connection is gone, and nothing else.
+    // A restart between two requests only loses the connection.
     one.behave(Manner::Say(100));
     let address = two.stop().await;
     let two = Estimator::start_at(address, Manner::Say(1), None).await;
@@ -156,7 +157,7 @@ async fn rm15_one_that_hangs_or_ends_is_told_once_and_told_again_when_it_is_back
         .unwrap();
     assert_eq!(placed(&client, "jobs").await, on(&[("member1", 2)]));
     assert_eq!(two.asked().len(), 1, "{}", log(path));
-    // One that has ended is out, and the others go on.
+    // A stopped estimator is excluded, and the others continue.
     two.stop().await;
     client
         .post(
@@ -214,13 +215,13 @@ async fn rm14_certificates_of_both_sides_are_checked() {
     let flags = [flag("ca", &folder.path().join("ca.pem")), flag("cert", &certificate), flag("key", &key)];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let (server, client) = fleet(folder.path(), &file, &flags).await;
-    // The certificate of member2 is of another CA, so its lie does not count.
+    // The certificate of member2 is from another CA, so its false estimate is ignored.
     assert_eq!(place(&client, "web", 4).await, on(&[("member2", 4)]));
     assert_eq!(one.asked().len(), 1, "{}", log(folder.path()));
     assert_eq!(two.asked().len(), 0);
     wait_told(folder.path(), "member2", "certificate", 1).await;
     drop(server);
-    // Without the certificate that member1 asks for, it is out, and that is told once.
+    // Without the client certificate that member1 requires, it is excluded, which is logged once.
     let folder = tempfile::tempdir().unwrap();
     let file = addresses(folder.path(), &[("member1", &one)]);
     let (server, client) = fleet(folder.path(), &file, &flags[..1]).await;
@@ -231,7 +232,7 @@ async fn rm14_certificates_of_both_sides_are_checked() {
     assert_eq!(told(folder.path(), "member1", "answers with an error"), 0, "{}", log(folder.path()));
     assert_eq!(one.asked().len(), 1);
     drop(server);
-    // Whoever asks without a check believes both.
+    // Without verification, both are believed.
     let folder = tempfile::tempdir().unwrap();
     let file = addresses(folder.path(), &[("member1", &one), ("member2", &two)]);
     let (_server, client) =
@@ -262,16 +263,17 @@ async fn rm18_what_is_on_its_way_is_told_by_a_flag_and_is_not_deducted_twice() {
         let (_server, client) = fleet(folder.path(), &file, &[&flag]).await;
         client.merge_patch(&format!("{CLUSTERS}/member2/status"), &room("0", "0", "0")).await.unwrap();
         assert_eq!(place(&client, "web", 4).await, on(&[("member1", 4)]));
-        // Another requirement is another question.
+        // Another requirement is another request.
         let two_cpu = json!({"spec": {"replicaRequirements": {"resourceRequest": {"cpu": "2"}}}});
         client.post(BINDINGS, &with(workload("api", 2), two_cpu.clone())).await.unwrap();
         let told = placed(&client, "api").await;
         let asked: Vec<Asked> = one.asked().into_iter().filter(|it| it.cpu.0.as_deref() == Some("2")).collect();
         let assumed = ("shop".to_owned(), "web".to_owned(), 4, "1".to_owned());
         assert_eq!(asked[0].assumed, if tells { vec![assumed] } else { Vec::new() });
-        // 6 fit. The estimator deducts the pods of web, or their requests are deducted here.
+        // 6 fit. Either the estimator deducts the pods of web, or the server deducts their
+        // requests.
         assert_eq!(told, on(&[("member1", 2)]), "{tells}");
-        // What comes after an answer is deducted from it either way.
+        // Reservations after an estimate are deducted in both cases.
         client.post(BINDINGS, &with(workload("more", 3), two_cpu)).await.unwrap();
         assert!(placed(&client, "more").await.is_string(), "{tells}");
     }
@@ -297,7 +299,7 @@ fn rm14_flags_that_cannot_be_used_are_refused() {
     assert!(told("--scheduler-estimator-timeout 0s").contains("give estimators time to answer"));
 }
 
-/// A batch asks each cluster once for each distinct requirement (RM11).
+/// A batch sends one request per cluster and distinct requirement (RM11).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rm11_bindings_with_equal_requirements_share_one_question() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,7 +307,7 @@ async fn rm11_bindings_with_equal_requirements_share_one_question() {
     let (one, two) = (Estimator::start(late.clone()).await, Estimator::start(late).await);
     let file = addresses(folder.path(), &[("member1", &one), ("member2", &two)]);
     let (_server, client) = fleet(folder.path(), &file, &[]).await;
-    // The first question holds up those that come meanwhile, so they are one batch.
+    // The first request blocks the later ones, which then form one batch.
     for number in 0..8 {
         let cpu = if number % 2 == 0 { "100m" } else { "200m" };
         let requests = json!({"spec": {"replicaRequirements": {"resourceRequest": {"cpu": cpu}}}});
@@ -321,7 +323,7 @@ async fn rm11_bindings_with_equal_requirements_share_one_question() {
     }
 }
 
-/// Four pods of one cpu take two of the four places for two cpu that the estimator counts (RM12).
+/// Four pods of one CPU take two of the four estimated replicas of two CPUs (RM12).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_reserved_pods_leave_capacity_for_large_ones() {
     let folder = tempfile::tempdir().unwrap();
@@ -330,7 +332,7 @@ async fn small_reserved_pods_leave_capacity_for_large_ones() {
     let none = Estimator::start(Manner::Say(0)).await;
     let file = addresses(folder.path(), &[("member1", &one), ("member2", &none)]);
     let (_server, client) = fleet(folder.path(), &file, &[]).await;
-    // The answer for two cpu is known before anything is reserved.
+    // The estimate for two CPUs is known before anything is reserved.
     let large = |name: &str, replicas: i32| {
         with(workload(name, replicas), json!({"spec": {"replicaRequirements": {"resourceRequest": {"cpu": "2"}}}}))
     };
@@ -346,7 +348,7 @@ async fn small_reserved_pods_leave_capacity_for_large_ones() {
     assert_eq!(placed(&client, "large").await, on(&[("member1", 2)]));
 }
 
-/// What cannot be scheduled goes where there is a place, and stays before there is one (RM17).
+/// Unschedulable replicas move to another cluster once one has capacity, and stay before (RM17).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rm17_replicas_that_a_cluster_cannot_schedule_go_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
@@ -358,7 +360,7 @@ async fn rm17_replicas_that_a_cluster_cannot_schedule_go_elsewhere() {
     // Its estimator still counts capacity: the pods wait for a reason that it does not model.
     one.behave(Manner::Say(9));
     one.set_unschedulable(3);
-    // Two are ready, so two can go at most.
+    // Two are ready, so at most two can move.
     let report = json!({"status": {"aggregatedStatus": [
         {"clusterName": "member1", "applied": true, "status": {"replicas": 4, "readyReplicas": 2}},
     ]}});

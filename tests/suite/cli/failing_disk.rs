@@ -1,6 +1,6 @@
-//! A disk fails once while clients write: it is full, or it takes no byte. Nothing that was
-//! acknowledged is lost, nothing that was refused is there, and one line of the log says what
-//! failed. Also after the end of the process that no handler sees.
+//! The disk fails once while clients write: it is full, or accepts no byte. No acknowledged write
+//! is lost, no rejected write is stored, and one log line reports the failure; this also holds
+//! after SIGKILL.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -18,10 +18,10 @@ use crate::support::objects::{BINDINGS, binding};
 use crate::support::small_disk::run_on_small_disk;
 use crate::support::{skipped, wait_for};
 
-/// Tells the test binary that it runs on the small disk, and where that is.
+/// Set in the child process on the small disk, to its path.
 const SMALL_DISK: &str = "BALLAST_TEST_FAILING_DISK";
 const WRITERS: usize = 4;
-/// How often a line about a disk that fails may be repeated.
+/// The minimum interval between log lines about a failing disk.
 const REPEATED_SECONDS: u64 = 10;
 
 /// Clients that create bindings of 10 kB one after the other.
@@ -82,7 +82,7 @@ impl Load {
     }
 }
 
-/// Lets the disk fail under load, and mends it. `reason` is what clients hear.
+/// Lets the disk fail under load, and repairs it. `reason` is in the responses to clients.
 async fn fail_once(
     (server, folder, database): (ServerProcess, &Path, &str),
     reason: &str,
@@ -128,11 +128,11 @@ fn a_disk_that_is_full_once_under_load_loses_nothing() {
     run_on_small_disk("cli::failing_disk::on_the_small_disk", SMALL_DISK, 24);
 }
 
-/// The part that the other test runs on the small disk. Without its variable it does nothing.
+/// Runs in the child process on the small disk. Without its variable it does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_small_disk() {
     let Ok(place) = std::env::var(SMALL_DISK) else { return };
-    // The log is elsewhere, so that it can say what there is to say.
+    // The log is on another disk, so that it can be written.
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let database = format!("sqlite://{place}/ballast.db");
     let server = ServerProcess::start_on(folder.path(), &database, &[]);
@@ -146,7 +146,7 @@ async fn on_the_small_disk() {
     fail_once((server, folder.path(), &database), "the disk is full", fill, mend, log).await;
 }
 
-/// The kernel refuses to write to any file: the limit for their size is 0. A pipe has no size.
+/// The kernel rejects writes to any file: the limit for their size is 0. A pipe has no size.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_takes_no_byte_once_under_load_loses_nothing() {
     if !Command::new("prlimit").arg("--version").output().is_ok_and(|it| it.status.success()) {
@@ -166,7 +166,7 @@ async fn a_disk_that_takes_no_byte_once_under_load_loses_nothing() {
     fail_once(place, "the disk failed", || limit("0"), || limit("unlimited"), log).await;
 }
 
-/// Makes a pipe at this path, and collects what is written to it.
+/// Creates a pipe at this path, and collects its content.
 fn follow(path: &Path) -> Arc<Mutex<String>> {
     let made = Command::new("mkfifo").arg(path).status().unwrap();
     assert!(made.success());

@@ -1,4 +1,4 @@
-//! Clusters that are deleted or tainted, through the built server over HTTPS and over kill -9.
+//! Deleted and tainted clusters, with the built server over HTTPS and SIGKILL.
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::process::{ServerProcess, WITHIN, wait};
 use crate::support::objects::{self, BINDINGS, CLUSTERS, binding};
 
-/// A deleted cluster must be left even where evictions are off.
+/// A deleted cluster must be emptied even if evictions are disabled.
 const FLAGS: [&str; 1] = ["--enable-no-execute-taint-eviction=false"];
 const FINALIZER: &str = "karmada.io/cluster-controller";
 
@@ -22,7 +22,7 @@ async fn given_cluster(client: &Client, name: &str) {
     wait(client, &named(CLUSTERS, name), |cluster| cluster["metadata"]["finalizers"] == json!([FINALIZER])).await;
 }
 
-/// A binding as a backup has it: divided by room, and placed.
+/// Returns a binding restored from a backup: divided by capacity, and placed.
 fn restored(name: &str, clusters: &Value) -> Value {
     let placement = json!({"replicaScheduling": {
         "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
@@ -77,8 +77,8 @@ fn condition_message(binding: &Value, kind: &str) -> String {
     known.and_then(|condition| condition["message"].as_str()).unwrap_or_default().to_owned()
 }
 
-/// sched-16, as its user lived it: the only cluster is tainted, the grace period passes, the server
-/// is killed, and the cluster comes back.
+/// sched-16 as reported: the only cluster is tainted, the grace period expires, the server is
+/// killed, and the cluster recovers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rm20_rm22_and_rm23_the_last_copy_is_kept_over_a_kill_and_is_a_target_again_when_its_cluster_is_back() {
     let flags = ["--graceful-eviction-timeout=1s", "--resource-eviction-rate=100"];

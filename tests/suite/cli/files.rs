@@ -1,4 +1,4 @@
-//! The files of a database are for their owner alone, whatever the umask (WH2).
+//! The files of a database are accessible by their owner alone, regardless of the umask (WH2).
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 const BALLAST: &str = env!("CARGO_BIN_EXE_ballast");
-/// Runs a program with a umask that keeps no right back.
+/// Runs a program with a umask of 0.
 const OPEN_HANDED: &str = "umask 0; exec \"$0\" \"$@\"";
 
 fn command(words: &[&str]) -> Command {
@@ -16,7 +16,7 @@ fn command(words: &[&str]) -> Command {
     command
 }
 
-/// Returns once the server is ready. It must be killed.
+/// Starts a server, and returns once it is ready. The caller must kill it.
 fn serve(folder: &Path, database: &str) -> Child {
     let mut command = command(&["serve", "--secure-port", "0", "--database-url", database, "--cert-dir"]);
     let mut process = command.arg(folder.join("certs")).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -26,10 +26,10 @@ fn serve(folder: &Path, database: &str) -> Child {
     process
 }
 
-/// The files of a database in the folder that somebody else has a right to.
+/// Returns the files of a database in the folder that other users can access.
 fn open_to_others(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).unwrap().map(Result::unwrap).filter(|file| file.path().is_file());
-    // The file of a probe goes while they are looked at.
+    // The file of a probe may disappear meanwhile.
     let modes = files.filter_map(|file| {
         let mode = file.metadata().ok()?.permissions().mode() & 0o777;
         Some((file.file_name().into_string().unwrap(), mode))
@@ -52,7 +52,7 @@ fn wh2_the_database_its_backups_and_its_copies_are_for_their_owner_alone() {
     process.kill().unwrap();
     process.wait().unwrap();
 
-    // As an earlier version has left it, and killed, so that all files are there.
+    // The modes of an earlier version; after a kill, so that all files exist.
     for file in fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()).filter(|file| file.is_file()) {
         fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();
     }

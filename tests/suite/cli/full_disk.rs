@@ -1,6 +1,6 @@
-//! A server on a disk that is full says so: in the answers to writes and in `/readyz`. It writes
-//! again when there is space. The disk is a small file system in a mount namespace of its own. If
-//! the machine does not allow that, the test says so and passes.
+//! A server on a full disk reports this in responses to writes and in `/readyz`, and writes again
+//! once there is space. The disk is a small file system in a separate mount namespace. If the
+//! machine does not support that, the test prints so and passes.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::support::objects::{BINDINGS, binding};
 use crate::support::small_disk::run_on_small_disk;
 use crate::support::wait_for;
 
-/// Tells the test binary that it runs on the small disk, and where that is.
+/// Set in the child process on the small disk, to its path.
 const SMALL_DISK: &str = "BALLAST_TEST_SERVER_DISK";
 
 #[test]
@@ -19,7 +19,7 @@ fn he6_a_server_on_a_full_disk_says_so_and_writes_again_when_there_is_space() {
     run_on_small_disk("cli::full_disk::on_the_small_disk", SMALL_DISK, 8);
 }
 
-/// The part that the other test runs on the small disk. Without its variable it does nothing.
+/// Runs in the child process on the small disk. Without its variable it does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_small_disk() {
     let Ok(place) = std::env::var(SMALL_DISK) else { return };

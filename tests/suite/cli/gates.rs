@@ -1,5 +1,5 @@
-//! Gates that ask real servers: those that answer, hang, lie, answer too much, fail and redirect;
-//! the flags; and kill -9 while one is asked (SG15-SG18, SG20).
+//! Gates with real servers that respond, hang, lie, send too much, fail and redirect; the flags;
+//! and SIGKILL during a request (SG15-SG18, SG20).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::process::{ServerProcess, wait};
 
 const CREB: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
 
-/// A server with good and bad answers, and how often its gate `/counted` was asked.
+/// A server with valid and invalid responses, which counts requests to its gate `/counted`.
 #[derive(Default)]
 struct Asked {
     counted: AtomicUsize,
@@ -39,7 +39,7 @@ async fn counted(State(asked): State<Arc<Asked>>) -> Response {
     asked.counted.fetch_add(1, Ordering::SeqCst);
     match asked.is_open.load(Ordering::SeqCst) {
         true => answer(&json!({"allowed": true})),
-        // The question is still under way when the server is killed.
+        // The request is still pending when the server is killed.
         false => std::future::pending().await,
     }
 }
@@ -138,7 +138,7 @@ async fn sg16_only_a_whole_answer_in_time_is_a_yes() {
         ("/hooks/lies", "its answer is no JSON"),
         ("/hooks/away", "redirects are not followed"),
         ("/hooks/none", "it answers 404 Not Found"),
-        // The flag has another address, whatever the object says.
+        // The flag has another address, regardless of the object.
         ("/prom/api/v1/query", "is not allowed"),
         ("/hooks/../prom/api/v1/query", "is not allowed"),
     ] {

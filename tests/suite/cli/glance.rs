@@ -1,5 +1,5 @@
-//! The commands that look, and the page, on a Karmada that has nothing of Ballast installed: they
-//! answer from a server inside their own process, and nothing is written at home.
+//! The read-only commands and the page, on a Karmada without Ballast: a server inside their own
+//! process serves them, and nothing is written to Karmada.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn example(name: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Two clusters with room, and a Deployment of which all replicas have fled to member2.
+/// Creates two clusters with capacity, and a Deployment that has failed over to member2.
 async fn after_an_outage() -> Karmada {
     let karmada = Karmada::start().await;
     let status = example("cluster-status.yaml").remove(0)["status"].take();
@@ -30,7 +30,7 @@ async fn after_an_outage() -> Karmada {
     }
     let mut binding = example("bindings.yaml").remove(0);
     binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
-    // Karmada's scheduler looks at nothing that no policy manages.
+    // Karmada's scheduler ignores bindings without a policy.
     binding["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "1"});
     karmada.keep(BINDINGS, &binding).await;
     karmada
@@ -41,11 +41,11 @@ async fn run(karmada: &Karmada, line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
     command.args(line.split_whitespace()).stdin(Stdio::null()).current_dir(karmada.folder());
     command.env("KUBECONFIG", karmada.kubeconfig());
-    // The stand-in serves in this process, so its threads must not be held up.
+    // The fake serves in this process, so its threads must not block.
     tokio::task::spawn_blocking(move || command.output().expect("the binary runs")).await.unwrap()
 }
 
-/// What a line that ends with this status prints, and what it tells beside.
+/// Returns standard output and error of a line that exits with this status.
 async fn told(karmada: &Karmada, line: &str, status: i32) -> (String, String) {
     let done = run(karmada, line).await;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -54,7 +54,7 @@ async fn told(karmada: &Karmada, line: &str, status: i32) -> (String, String) {
     (out, err)
 }
 
-/// Everything that was asked since the last look only read.
+/// Asserts that all requests since the last call were reads.
 fn assert_only_read(karmada: &Karmada, line: &str) {
     let seen = karmada.seen();
     assert!(seen.iter().any(|(_, target)| target.contains("resourcebindings")), "{line}: {seen:?}");
@@ -152,9 +152,10 @@ async fn bs5_decisions_are_those_of_karmada_s_scheduler_or_with_a_flag_those_of_
         binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
         binding
     };
-    // Nothing says which policy manages it. Beside a Karmada that is respected (D5).
+    // No policy manages it. Attached to Karmada, that is respected (D5).
     karmada.keep(BINDINGS, &further("unmanaged", "Deployment")).await;
-    // No cluster serves its kind. Only a Fresh pass of ours does not spare the present one (D1).
+    // No cluster serves its kind. Only a Fresh pass of Ballast does not exempt the present one
+    // (D1).
     let mut unserved = further("unserved", "Unserved");
     unserved["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "1"});
     karmada.keep(BINDINGS, &unserved).await;
@@ -169,7 +170,7 @@ async fn bs5_decisions_are_those_of_karmada_s_scheduler_or_with_a_flag_those_of_
     }
     let (_, err) = told(&karmada, "displaced --scheduling-profile other", 2).await;
     assert!(err.contains("[possible values: default, karmada]"), "{err}");
-    // A Ballast has a profile of its own.
+    // A Ballast server has its own profile.
     let own = karmada.home.files.admin_kubeconfig.display().to_string();
     let (_, err) = told(&karmada, &format!("displaced --kubeconfig {own} --scheduling-profile karmada"), 2).await;
     assert!(err.contains("is a Ballast, which decides by the profile that it was started with"), "{err}");
@@ -199,10 +200,10 @@ async fn bs5_who_may_read_one_namespace_gets_answers_about_it() {
         assert!(err.contains(bounds), "{line}: {err}");
         assert_only_read(&karmada, line);
     }
-    // Whoever asks about all of them needs the rights for all of them.
+    // A query of all namespaces needs the rights for all of them.
     let (_, err) = told(&karmada, "displaced -A", 1).await;
     assert!(err.contains("list and watch resourcebindings.work.karmada.io in all namespaces"), "{err}");
-    // Nothing can be decided without clusters.
+    // Nothing can be scheduled without clusters.
     karmada.refuse("GET /apis/cluster.karmada.io/v1alpha1/clusters", StatusCode::FORBIDDEN);
     let (_, err) = told(&karmada, "displaced", 1).await;
     assert!(err.contains("does not let you list and watch clusters.cluster.karmada.io;"), "{err}");
@@ -236,7 +237,7 @@ async fn bs5_what_is_no_karmada_is_wrong_usage() {
 }
 
 impl Ui {
-    /// Sends a request as the page does, and returns what the stream brings.
+    /// Sends a request as the page does, and returns the stream.
     fn send(&self, method: &str, path: &str, more: &str, body: &str) -> TcpStream {
         let (host, credential) = (&self.address, self.credential());
         let head = format!(
@@ -289,7 +290,7 @@ async fn bs5_the_page_lives_over_a_karmada_without_ballast() {
     assert_eq!(karmada.revision(), before, "nothing was written at home");
     assert!(karmada.seen().iter().all(|(method, _)| *method == Method::GET));
 
-    // What happens at home comes to the page by itself.
+    // Changes in Karmada are pushed to the page.
     let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
     let watch = ui.send("GET", &format!("{CLUSTERS}?watch=1"), upgrade, "");

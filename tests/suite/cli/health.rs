@@ -1,4 +1,4 @@
-//! `ballast health`, and the address by which a server is reached.
+//! `ballast health`, and the address at which a server is reached.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ fn health(folder: &Path, words: &[&str]) -> Output {
     command.current_dir(folder).arg("health").args(words).output().expect("the binary runs")
 }
 
-/// The exit status and both outputs.
+/// Returns the exit status and both outputs.
 fn told(output: &Output) -> (Option<i32>, String) {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))
@@ -45,18 +45,18 @@ fn health_trusts_the_development_ca_and_nothing_else_unless_told_otherwise() {
     let by_url = ["--server", &*url];
     let insecure = ["--server", &*url, "--insecure-skip-tls-verify"];
 
-    // There is nothing to trust.
+    // There is no CA to trust.
     let (code, text) = told(&health(elsewhere.path(), &by_url));
     assert!(code == Some(1) && text.contains("--cert-dir") && text.contains("--kubeconfig"), "{code:?} {text}");
     assert_eq!(told(&health(elsewhere.path(), &insecure)).0, Some(0));
 
-    // The CA alone is enough.
+    // The CA alone suffices.
     let certs = elsewhere.path().join("certs");
     std::fs::create_dir(&certs).unwrap();
     std::fs::copy(folder.path().join("certs/ca.crt"), certs.join("ca.crt")).unwrap();
     assert_eq!(told(&health(elsewhere.path(), &by_url)), (Some(0), format!("{url} is ready\n")));
 
-    // The CA of another server is not.
+    // The CA of another server does not.
     let other = tempfile::tempdir().unwrap();
     let made = Command::new(env!("CARGO_BIN_EXE_ballast")).current_dir(other.path()).arg("certs").output().unwrap();
     assert!(made.status.success());

@@ -17,7 +17,7 @@ fn ballast(folder: &Path, line: &str) -> Output {
     command.env("KUBECONFIG", folder.join("certs/admin.kubeconfig")).output().expect("the binary runs")
 }
 
-/// What a line prints that ends with this status.
+/// Returns the output of a line that exits with this status.
 fn told(folder: &Path, line: &str, status: i32) -> String {
     let done = ballast(folder, line);
     let text = [done.stdout, done.stderr].concat();
@@ -40,7 +40,7 @@ async fn sg3_a_plan_in_a_file_runs_while_it_is_the_plan_and_exits_with_1_where_i
     assert_eq!((&plan["kind"], &plan["spec"]["mode"]), (&json!("ClusterRebalance"), &json!("AsBefore")));
     assert!(plan["spec"]["expectPlan"].as_str().unwrap().ends_with("-1-2"), "{file}");
 
-    // The plan begins carefully, and flags change that, here and where it runs.
+    // The plan begins cautiously, and flags change that, here and where it runs.
     let rollout = |plan: &Value| {
         let rollout = &plan["spec"]["rollout"];
         json!([rollout["strategy"], rollout["maxConcurrent"], rollout["abortOn"]["failed"]])
@@ -60,7 +60,7 @@ async fn sg3_a_plan_in_a_file_runs_while_it_is_the_plan_and_exits_with_1_where_i
     let named = std::fs::read_to_string(folder.path().join("named.yaml")).unwrap();
     assert!(named.contains("order: Name") && named.contains("maxConcurrent: 10%"), "{named}");
 
-    // What is not so cannot be run, and the limits are in the file.
+    // A supposed plan cannot be run, and the limits are in the file.
     assert!(run("preview -A --suppose-lost member1 --out no.yaml", 2).contains("--out"));
     assert!(!folder.path().join("no.yaml").exists());
     assert!(run("rebalance -f plan.yaml --max-moved-replicas 1 --yes", 2).contains("in the file"));
@@ -82,10 +82,11 @@ async fn sg3_a_plan_in_a_file_runs_while_it_is_the_plan_and_exits_with_1_where_i
     assert!(done.contains("is completed"), "{done}");
     let made = client.get(CREB).await.unwrap()["items"][0].clone();
     assert_eq!(rollout(&made), json!(["SurgeFirst", "10%", "10%"]));
-    // The same plan is out of date now.
+    // The same plan is now out of date.
     assert!(run("rebalance -f plan.yaml --yes --wait", 1).contains("PlanChanged"));
 
-    // A file without a plan is pinned to what is shown, and flags change what an undo takes over.
+    // A file without a plan is pinned to the shown one, and flags override the inherited rollout of
+    // an undo.
     let undo = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "back"},
         "spec": {"undo": {"name": made["metadata"]["name"]}}});
     std::fs::write(folder.path().join("undo.yaml"), undo.to_string()).unwrap();

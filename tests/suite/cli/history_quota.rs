@@ -9,11 +9,11 @@ use crate::process::ServerProcess;
 use crate::support::objects::{BINDINGS, binding};
 use crate::support::{metric, wait_for};
 
-/// The least that the flag takes.
+/// The minimum of the flag.
 const QUOTA: usize = 16 << 20;
 const TEXT: usize = 200_000;
 
-/// The quota is told before it is reached. Then the oldest changes go, and no state does.
+/// The log warns before the quota is reached. Then the oldest changes are removed, but no state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn li13_the_oldest_changes_go_when_the_history_has_no_room_and_no_state_does() {
     let folder = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ async fn li13_the_oldest_changes_go_when_the_history_has_no_room_and_no_state_do
     assert!(measured("ballast_store_history_bytes").await > QUOTA as f64 / 2.0, "and no more than that");
     assert!((measured("ballast_store_history_bytes_limit").await - QUOTA as f64).abs() < 1.0);
 
-    // The memory of a server that was just started has no past of its own.
+    // A restarted server has no history in memory.
     server.kill();
     let server = ServerProcess::start(folder.path(), &flags);
     let client = server.client().await;

@@ -1,5 +1,5 @@
-//! kill -9 while writes and triggers are under way. Afterwards every acknowledged write is there,
-//! the log has no gap, and every acknowledged trigger is served (SH3, RV18).
+//! SIGKILL during writes and triggers. Afterwards every acknowledged write is stored, the log has
+//! no gap, and every acknowledged trigger is served (SH3, RV18).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,14 +17,14 @@ use crate::support::size::sized;
 
 const WRITERS: usize = 8;
 const TARGETS: usize = 10;
-/// The machine may be busy with other things, and an unoptimised server needs time for its backlog.
+/// The machine may be busy, and an unoptimized server needs time for its backlog.
 const WITHIN: Duration = Duration::from_secs(300);
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
-/// The writes that the server acknowledged: the resourceVersion in its answer, by path.
+/// The acknowledged writes: the resourceVersion in the response, by path.
 type Acknowledged = Arc<Mutex<BTreeMap<String, i64>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,7 +93,7 @@ async fn make_targets(client: &Client) {
     }
 }
 
-/// Writes bindings, and now and then a rebalancer, until the connection breaks.
+/// Writes bindings, and sometimes a rebalancer, until the connection breaks.
 async fn write_until_killed(
     client: Arc<Client>,
     acknowledged: Acknowledged,

@@ -1,4 +1,4 @@
-//! The README's rebalance with kubectl against the built server. The test says so and passes if
+//! The README's rebalance with kubectl against the built server. The test prints so and passes if
 //! kubectl is not installed.
 
 use std::path::Path;

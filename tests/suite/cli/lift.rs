@@ -1,6 +1,5 @@
-//! A log is lifted above what clients have seen elsewhere: by an import, and by `ballast lift`
-//! after a backup was restored. Whoever watched before is told to list anew, and never waits in
-//! silence.
+//! A log is raised above the revisions that clients have seen elsewhere: by an import, and by
+//! `ballast lift` after a restore. Existing watches must list again instead of waiting forever.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,10 +18,10 @@ use crate::support::postgres::Cluster;
 use crate::support::raw::Raw;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
-/// Nobody writes but the test.
+/// Only the test writes.
 const STILL: &str = "--controllers=events";
 
-/// The output of a command that ends with this status.
+/// Returns the output of a command that exits with this status.
 fn told(words: &[&str], status: i32) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
     let done = command.args(words).stdin(Stdio::null()).output().expect("the binary runs");
@@ -48,7 +47,7 @@ fn version(object: &Value) -> i64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Makes a cluster, and returns its revision.
+/// Creates a cluster, and returns its revision.
 async fn make(server: &Raw, name: &str) -> i64 {
     let cluster = objects::cluster(name);
     let made = server.send(Method::POST, CLUSTERS, &[JSON], cluster.to_string()).await;
@@ -62,14 +61,14 @@ async fn list(server: &Raw) -> (i64, Vec<String>) {
     (version(&list), list["items"].as_array().unwrap().iter().map(name).collect())
 }
 
-/// What a watch brings that resumes from a revision.
+/// Returns the events of a watch that resumes from a revision.
 async fn resumed(server: &Raw, from: i64) -> Vec<Value> {
     let watch = server.get(&format!("{CLUSTERS}?watch=1&resourceVersion={from}&timeoutSeconds=1")).await;
     watch.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A watch from each of these is told to list anew; one from the list brings what comes next, which
-/// is later than all of them.
+/// Asserts that a watch from each of these revisions must list again, and that one from the new
+/// list receives the next change with a later revision.
 async fn lists_anew_and_goes_on(server: &Raw, seen: &[i64], name: &str) {
     for &from in seen {
         let lines = resumed(server, from).await;
@@ -90,7 +89,7 @@ async fn bk10_a_client_that_lives_through_an_import_lists_anew_and_never_waits_i
     let source = start(old.path());
     let client = admin(&source, old.path());
     let first = make(&client, "member1").await;
-    // What is gone again has moved the revisions of the source on, too.
+    // Deleted objects have advanced the revisions of the source, too.
     for number in 0..20 {
         make(&client, &format!("gone{number}")).await;
         let path = format!("{CLUSTERS}/gone{number}");
@@ -103,7 +102,7 @@ async fn bk10_a_client_that_lives_through_an_import_lists_anew_and_never_waits_i
     assert!(dry.contains("The log would be lifted to revision 1000000"), "{dry}");
     let said = told(&import, 0);
     assert!(said.contains("The log is lifted to revision 1000000"), "{said}");
-    // The source lives on for a while, and its clients with it.
+    // The source and its clients continue for a while.
     let late = make(&client, "member3").await;
     let again = told(&import, 0);
     assert!(again.contains("Objects written: 1;") && !again.contains("lifted"), "{again}");
@@ -233,7 +232,7 @@ async fn re8_a_database_of_postgresql_is_lifted_and_copied_as_it_is() {
     told(&["copy", "--from", &database, "--to", &copy], 0);
     let copied = store::open(&copy, &[]).await.unwrap();
     assert_eq!(copied.bounds().await.unwrap(), bounds);
-    // The replicas' CA stays where it is (WH3).
+    // The CA of the replicas stays where it is (WH3).
     let all = async |store: &dyn store::Store| {
         let mut rows = store.page(lifted, Revision::ZERO, 1000).await.unwrap();
         rows.retain(|row| row.key.resource != REPLICA_CERTIFICATES);

@@ -1,4 +1,4 @@
-//! What an operator types in a night with an outage, against a live server (NG).
+//! The commands of an operator during an outage, against a live server (NG).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/demo-deploy-1-deployment";
 
-/// Output and errors of a line that ends with this status.
+/// Returns output and errors of a line that exits with this status.
 fn told(folder: &Path, words: &[&str], status: i32) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
     command.args(words).stdin(Stdio::null()).current_dir(folder);
@@ -32,7 +32,7 @@ async fn without_events(client: &ballast::cli::client::Client) {
     let events = client.get("/api/v1/namespaces/default/events").await.unwrap();
     for event in events["items"].as_array().unwrap() {
         let path = format!("/api/v1/namespaces/default/events/{}", event["metadata"]["name"].as_str().unwrap());
-        // One that has expired meanwhile is gone as well.
+        // It may have expired meanwhile.
         let _gone = client.delete(&path).await;
     }
 }
@@ -44,7 +44,7 @@ async fn every_writer_records_its_cause_and_no_event_is_needed() {
     let server = ServerProcess::start(folder.path(), &["--resource-eviction-rate=100"]);
     let client = after_an_outage(&server).await;
     let run = |line: &str| told(folder.path(), &line.split_whitespace().collect::<Vec<_>>(), 0);
-    // What the last change is, without any event.
+    // Returns the cause of the last change, without any event.
     let why = async || {
         without_events(&client).await;
         let why = run("why deployment/demo-deploy-1");
@@ -105,7 +105,7 @@ async fn ng1_top_says_how_much_is_missing_from_the_moment_of_the_loss() {
     client.merge_patch(&format!("{BINDING}/status"), &report).await.unwrap();
     let top = told(folder.path(), &["top"], 0);
     assert!(top.contains("Replicas: all 4 wanted are ready."), "{top}");
-    // What is evicted is wanted elsewhere.
+    // Evicted replicas are desired elsewhere.
     told(folder.path(), &["evictions", "--hold", "--note", "INC-4711"], 0);
     let held = told(folder.path(), &["top"], 0);
     assert!(held.contains("holds all evictions, set by ballast-admin: INC-4711."), "{held}");
@@ -180,7 +180,7 @@ async fn ng7_why_names_the_constraint_and_the_value_and_advises_nothing_about_wh
     assert!(line.contains("wants region=us-east, has eu-west"), "like reasons are one line: {why}");
     assert!(why.contains("for member1, member2, member3 and 2 more: a placement that selects them"), "{why}");
 
-    // The only cluster that is wanted is lost: no advice is about it, and no advice is said twice.
+    // The only possible cluster fails: no advice mentions it, and no advice is repeated.
     let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "r", "message": "m",
         "lastTransitionTime": "2026-11-27T03:00:00Z"}]}});
     client.merge_patch(&format!("{CLUSTERS}/member6/status"), &lost).await.unwrap();

@@ -1,5 +1,4 @@
-//! What an operator types, through the built binary and against a live server: the story of the
-//! README, told by the commands.
+//! The commands of an operator with the built binary against a live server, as in the README.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -27,7 +26,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The output of a line that ends with this status.
+/// Returns the output of a line that exits with this status.
 pub fn told(folder: &Path, line: &str, status: i32) -> String {
     let done = ballast(folder, line);
     let (out, err) = (text(&done.stdout), text(&done.stderr));
@@ -41,7 +40,7 @@ fn example(name: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Two clusters and the Deployment, of which all replicas have fled to member2. member1 is back.
+/// Creates two clusters and the Deployment that has failed over to member2. member1 has recovered.
 pub async fn after_an_outage(server: &ServerProcess) -> ballast::cli::client::Client {
     let client = server.client().await;
     for cluster in example("clusters.yaml") {
@@ -60,13 +59,13 @@ pub async fn after_an_outage(server: &ServerProcess) -> ballast::cli::client::Cl
     client
 }
 
-/// Events are written a moment after what they tell.
+/// Waits for an event with these words in its message: events are written asynchronously.
 async fn told_of(client: &ballast::cli::client::Client, words: &str) {
     let is_told = |event: &Value| event["message"].as_str().is_some_and(|message| message.contains(words));
     wait(client, "/api/v1/namespaces/default/events", is_told).await;
 }
 
-/// The words of the line that begins with this word.
+/// Returns the words of the line that begins with this word.
 fn row<'a>(table: &'a str, word: &str) -> Vec<&'a str> {
     let line = table.lines().find(|line| line.split_whitespace().next() == Some(word));
     line.unwrap_or_else(|| panic!("no {word} in\n{table}")).split_whitespace().collect()
@@ -125,7 +124,7 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
 
     let refused = told(folder.path(), "rebalance --displaced", 2);
     assert!(refused.contains("--yes") && refused.contains("would move, with 2 replicas"), "{refused}");
-    // The question states the order, how many move at once, and what failures do.
+    // The prompt states the order, how many move at once, and the effect of failures.
     let sentence = "They move with new replicas before old ones go, at most 10% of the workloads at a time, at least \
                    90% of the replicas ready; no further move begins when 10% of them have failed.\n";
     assert!(refused.contains(sentence), "{refused}");
@@ -136,7 +135,7 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
     for (line, refused) in [("--direct --surge", "--surge"), ("--all-at-once --max-concurrent 1", "--max-concurrent")] {
         assert!(told(folder.path(), &format!("rebalance --displaced {line}"), 2).contains(refused), "{line}");
     }
-    // An object written by hand keeps the API's defaults, and a warning has their meaning.
+    // A manifest written by hand keeps the API's defaults, and a warning explains them.
     let manual = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "all"},
         "spec": {"select": [{"displaced": true}]}});
     std::fs::write(folder.path().join("manual.yaml"), manual.to_string()).unwrap();
@@ -231,7 +230,7 @@ async fn rm34_an_operator_empties_a_cluster_for_an_afternoon_and_brings_all_back
     assert!(back.contains("cluster/member1 uncordoned") && back.contains("2 replicas moved"), "{back}");
     assert_eq!(placed().await, home);
     assert!(run("uncordon member1 --return --yes").contains("nothing is brought back"), "it is back already");
-    // Where nothing else takes it, it stays, and the answer is no.
+    // Without an alternative it stays, and the command fails.
     let full = json!({"status": {"resourceSummary": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "1"},
         "allocated": {"cpu": "1", "memory": "1Gi", "pods": "1"}}}});
     client.merge_patch(&format!("{CLUSTERS}/member2/status"), &full).await.unwrap();
@@ -384,7 +383,7 @@ fn kubectl_finds_the_plugin_by_its_name_and_the_definition_makes_the_pages() {
         let page = std::fs::read_to_string(folder.path().join("pages").join(page)).unwrap();
         assert!(page.starts_with(".ie") && page.contains(".TH"), "{page}");
     }
-    // What `man` runs to show a page; it warns of what it does not understand.
+    // Runs the command that `man` uses to format a page, with warnings enabled.
     let pages = std::fs::read_dir(folder.path().join("pages")).unwrap().map(|it| it.unwrap().path());
     let shown = Command::new("groff").args(["-man", "-ww", "-Tutf8"]).args(pages).output();
     match shown {
@@ -393,7 +392,7 @@ fn kubectl_finds_the_plugin_by_its_name_and_the_definition_makes_the_pages() {
     }
 }
 
-/// Runs a line on a terminal that is so many letters wide, where somebody types `typed`.
+/// Runs a line on a terminal with `width` columns and the input `typed`.
 fn on_terminal(folder: &Path, width: usize, line: &str, typed: &str) -> String {
     let command = format!("stty rows 40 cols {width}; {} {line}; echo \"status $?\"", env!("CARGO_BIN_EXE_ballast"));
     let mut script = Command::new("script")
@@ -406,7 +405,7 @@ fn on_terminal(folder: &Path, width: usize, line: &str, typed: &str) -> String {
         .env_remove("NO_COLOR")
         .spawn()
         .expect("script, of Debian's bsdutils, makes the terminal");
-    // Its input stays open until it has answered, as that of a person does.
+    // Its input stays open until it has responded.
     let mut input = script.stdin.take().expect("piped");
     input.write_all(typed.as_bytes()).unwrap();
     let mut shown = String::new();
@@ -472,7 +471,7 @@ async fn displaced_counts_all_workloads_and_advises_with_the_same_scope() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);
     let client = after_an_outage(&server).await;
-    // It is placed when both clusters are there, so nothing would move it.
+    // It is placed when both clusters exist, so nothing would move it.
     let mut other = example("bindings.yaml")[0].clone();
     other["metadata"] = json!({"name": "web-deployment", "namespace": "shop"});
     (other["spec"]["resource"]["name"], other["spec"]["resource"]["namespace"]) = (json!("web"), json!("shop"));
@@ -550,7 +549,7 @@ async fn why_says_of_a_fleet_placement_which_clusters_were_not_picked() {
     assert_eq!(table.matches(" bound ").count(), 1, "{table}");
     let answer: Value = serde_json::from_str(&told(folder.path(), "why crp/shop -o json", 0)).unwrap();
     assert_eq!((answer["clusters"].as_array().unwrap().len(), &answer["scheduled"]["status"]), (3, &json!("True")));
-    // What is not there, or lacks clusters.
+    // Unknown placements, and one without clusters.
     let unknown = told(folder.path(), "why crp/none", 2);
     assert!(unknown.contains("no crp/none"), "{unknown}");
     let past = told(folder.path(), "why crp/shop --at 1m", 2);

@@ -1,5 +1,5 @@
-//! Standard output as a pipe whose reader has left: each command ends without a message, and with
-//! the exit status of its work, or 141 if it stops in the middle.
+//! Standard output as a pipe with a closed reader: each command ends without a message, with the
+//! exit status of its work, or 141 if it stops in the middle.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

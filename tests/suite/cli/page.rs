@@ -1,4 +1,4 @@
-//! `ballast ui`: the page and the API through its proxy, and what the proxy refuses.
+//! `ballast ui`: the page, the API through its proxy, and requests that the proxy rejects.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,7 +21,7 @@ pub struct Ui {
 }
 
 impl Ui {
-    /// Blocks until the page is there.
+    /// Blocks until the page is served.
     pub fn start(kubeconfig: &Path) -> Ui {
         Ui::start_with(kubeconfig, |_| {})
     }
@@ -50,7 +50,7 @@ impl Ui {
         stream
     }
 
-    /// The whole answer to a request with these header lines.
+    /// Returns the whole response to a request with these header lines.
     fn get(&self, path: &str, headers: &[&str]) -> String {
         let head = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n{}", headers.join("\r\n"));
         let mut answer = String::new();
@@ -91,7 +91,8 @@ async fn the_page_reaches_the_api_and_nobody_else_does() {
     let surroundings = ui.get("/ui/surroundings.json", &[&host, &secret]);
     assert!(surroundings.contains("\"through\":\"proxy\""), "{surroundings}");
 
-    // A browser sends a cookie to the servers on all ports of the address, whoever runs them.
+    // A browser sends a cookie to the servers on all ports of the address, regardless of their
+    // users.
     let port = ui.address.rsplit(':').next().unwrap();
     let cookie = format!("Cookie: ballast-ui-{port}={}", ui.secret);
     for (reason, path, headers) in [
@@ -114,12 +115,12 @@ async fn the_page_reaches_the_api_and_nobody_else_does() {
     assert_eq!((body(&away)["code"].clone(), body(&away)["reason"].clone()), (json!(502), json!("ServerUnreachable")));
 }
 
-/// Every user of the machine sees the arguments of each program.
+/// The arguments of a program are visible to all users of the machine.
 #[tokio::test]
 async fn wh4_open_gives_the_browser_a_file_that_leads_on() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);
-    // The desktop's program, which notes what it gets.
+    // A fake of the desktop's program, which records its arguments.
     let (programs, noted) = (folder.path().join("bin"), folder.path().join("noted"));
     std::fs::create_dir(&programs).unwrap();
     let opener = programs.join(if cfg!(target_os = "macos") { "open" } else { "xdg-open" });
@@ -138,7 +139,7 @@ async fn wh4_open_gives_the_browser_a_file_that_leads_on() {
     let entrance = format!("/enter/{}", ui.secret);
     assert!(page.contains(&format!("content=\"0; url=http://{}{entrance}\"", ui.address)), "{page}");
 
-    // A browser that follows it says that it comes from elsewhere.
+    // A browser that follows it reports another site.
     let (host, elsewhere) = (format!("Host: {}", ui.address), "Sec-Fetch-Site: cross-site");
     let entered = ui.get(&entrance, &[&host, elsewhere, "Sec-Fetch-Mode: navigate"]);
     assert!(entered.starts_with("HTTP/1.1 200") && entered.contains(&format!("#enter={}", ui.secret)), "{entered}");
@@ -168,7 +169,7 @@ async fn a_watch_goes_through_as_it_happens() {
     assert!(line.starts_with("HTTP/1.1 101"), "{line}");
     let cluster = objects::cluster("member1");
     server.client().await.post(path, &cluster).await.unwrap();
-    // Lines of frames: the event's line has a frame's head before it.
+    // The response is in frames: a frame header precedes the event.
     let mut bytes = Vec::new();
     while !bytes.windows(14).any(|seen| seen == b"\"type\":\"ADDED\"") {
         bytes.clear();

@@ -1,6 +1,6 @@
-//! The life of a WorkloadRebalancer (R77-R91) through the built server over HTTPS: its list
+//! The life cycle of a WorkloadRebalancer (R77-R91) with the built server over HTTPS: its list
 //! changes, its TTL expires, and the process is killed in between. Most bindings have no placement,
-//! so no pass follows a stamp.
+//! so no pass follows a trigger.
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::process::{ServerProcess, WITHIN, wait};
 use crate::support::objects::{self, BINDINGS, CLUSTERS, REBALANCERS, binding, workload};
 
-/// The binding of the Deployment, under the name that Karmada gives it.
+/// Creates the binding of the Deployment, under the name that Karmada gives it.
 async fn bind(client: &Client, name: &str) {
     let mut object = binding(name);
     object["metadata"]["name"] = json!(format!("{name}-deployment"));
@@ -40,7 +40,7 @@ async fn list(client: &Client, workloads: &[&str], generation: i64) -> Value {
     observed(client, generation).await
 }
 
-/// `name result` of each workload, in the order of the status.
+/// Returns `name result` of each workload, in the order of the status.
 fn results(demo: &Value) -> Vec<String> {
     let list = demo["status"]["observedWorkloads"].as_array().unwrap().iter();
     list.map(|entry| format!("{} {}", entry["workload"]["name"], entry["result"]).replace('"', "")).collect()
@@ -117,8 +117,8 @@ fn pending_pass(binding: &Value) -> &Value {
     &binding["metadata"]["annotations"]["ballast.dev/owed"]
 }
 
-/// That a pass is pending is no business of clients, and survives kill -9. The binding has no
-/// placement, so the pass stays owed.
+/// A pending pass is internal, and survives SIGKILL. The binding has no placement, so the pass
+/// stays pending.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bk9_c10_what_is_owed_stays_whatever_a_client_writes_also_after_kill_nine() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ async fn bk9_c10_what_is_owed_stays_whatever_a_client_writes_also_after_kill_nin
     assert_eq!(after["spec"]["rescheduleTriggeredAt"], triggered["spec"]["rescheduleTriggeredAt"]);
 }
 
-/// Times alone would say that the pass after the stamp has been.
+/// The times alone would suggest that the pass after the trigger has run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bk9_c10_a_stamp_is_the_time_of_creation_and_counts_also_where_the_last_pass_is_not_before_it() {
     let folder = tempfile::tempdir().unwrap();

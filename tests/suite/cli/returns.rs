@@ -1,5 +1,5 @@
-//! Workloads with spread constraints return after an outage, through the built binary and against a
-//! live server (RM37).
+//! Workloads with spread constraints return after an outage, with the built binary against a live
+//! server (RM37).
 
 use serde_json::{Value, json};
 

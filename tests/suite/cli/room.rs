@@ -1,4 +1,4 @@
-//! Room is given away once, through the built server over HTTPS: the faults sched-01, sched-07 and
+//! Capacity is assigned once, with the built server over HTTPS: the faults sched-01, sched-07 and
 //! sre-01, with agents that report late.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::process::{ServerProcess, WITHIN};
 use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, binding_in, cluster, workload};
 
-/// What an agent says of a cluster.
+/// Returns the report of an agent about a cluster.
 async fn reports(client: &Client, name: &str, cpu: i64, used: i64) {
     let status = json!({
         "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
@@ -27,7 +27,7 @@ async fn given(client: &Client, name: &str, cpu: i64) {
     reports(client, name, cpu, 0).await;
 }
 
-/// A Deployment whose replicas want one CPU each.
+/// Returns a Deployment with a request of one CPU per replica.
 fn deployment(name: &str, replicas: i32, scheduling: Value) -> Value {
     let spec = json!({
         "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
@@ -47,7 +47,7 @@ fn by_room() -> Value {
     })
 }
 
-/// Waits until the bindings are as wanted, and returns them.
+/// Waits until the bindings satisfy a condition, and returns them.
 async fn until(client: &Client, what: &str, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let began = Instant::now();
     loop {
@@ -67,7 +67,7 @@ fn scheduled(binding: &Value) -> Option<(bool, String)> {
     Some((condition["status"] == "True", condition["message"].as_str().unwrap_or_default().to_owned()))
 }
 
-/// Whether a pass has decided every binding.
+/// Returns whether every binding has been decided by a pass.
 fn are_decided(items: &[Value], count: usize) -> bool {
     items.len() == count && items.iter().all(|binding| scheduled(binding).is_some())
 }
@@ -94,7 +94,7 @@ async fn rebalance(client: &Client, name: &str, workloads: &[String], path: &str
     client.post(&format!("{REBALANCERS}{path}"), &object).await.unwrap()
 }
 
-/// Whether every trigger was answered: no binding waits for a Fresh pass, unless it failed.
+/// Returns whether every trigger was served: no binding waits for a Fresh pass, unless it failed.
 fn are_answered(items: &[Value]) -> bool {
     items.iter().all(|binding| {
         let owed = binding["metadata"]["annotations"].get("ballast.dev/owed").is_some();
@@ -121,7 +121,7 @@ async fn rm1_sre_01_what_is_created_in_one_go_fills_the_clusters_and_the_rest_wa
     let told = "cluster a: 4 free, 4 promised to others (shop/w";
     assert!(waiting[0].contains(told) && waiting[0].contains(", 0 left"), "{}", waiting[0]);
 
-    // A restart remembers nothing, and reads the same.
+    // A restart loses all memory, and reads the same.
     server.kill();
     let server = ServerProcess::start(folder.path(), &[]);
     let client = server.client().await;
@@ -129,7 +129,7 @@ async fn rm1_sre_01_what_is_created_in_one_go_fills_the_clusters_and_the_rest_wa
     let items = until(&client, "the late one is decided", |items| are_decided(items, 13)).await;
     assert_eq!(by_cluster(&items), sums(&[("a", 4), ("b", 4)]));
 
-    // Room that a binding leaves is used at once, though no cluster reports anything.
+    // Capacity that a binding releases is used at once, without a report of a cluster.
     let placed = items.iter().find(|binding| binding["spec"]["clusters"].is_array()).unwrap();
     let name = placed["metadata"]["name"].as_str().unwrap();
     client.delete(&format!("{BINDINGS}/{name}")).await.unwrap();

@@ -35,15 +35,15 @@ impl Running {
     }
 }
 
-/// Otherwise memory that was given back would come back while the server rests.
+/// Otherwise memory that was released would come back while the server is idle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_kernel_makes_no_huge_pages_of_the_servers_memory() {
     let running = Running::start();
-    // Kernels before 5.0 do not say.
+    // Kernels before 5.0 do not report it.
     assert_eq!(running.server.kernel_says("THP_enabled").unwrap_or("0".to_owned()), "0");
 }
 
-/// The server begins anew with it, as the process that was started.
+/// The server re-executes itself with the option, as the same process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_allocator_keeps_free_pages_longer_than_it_does_by_itself() {
     const OPTION: &str = "MIMALLOC_PURGE_DELAY";
@@ -63,7 +63,7 @@ async fn what_has_not_failed_yet_has_failed_no_times() {
     }
 }
 
-/// The value of a series, 0 where it is missing.
+/// Returns the value of a series, 0 if it is missing.
 fn value(metrics: &str, series: &str) -> f64 {
     let line = metrics.lines().find_map(|line| line.strip_prefix(series));
     line.and_then(|value| value.trim().parse().ok()).unwrap_or_default()
@@ -89,7 +89,7 @@ async fn an_idle_server_has_no_queue_and_its_timers_are_counted_apart() {
     tokio::time::timeout(WITHIN, seen).await.expect("the events of the failed pass wait for their end");
 }
 
-/// What a quota refuses was decided, and is unschedulable until the quota has room.
+/// A rejection by a quota is a decision, and unschedulable until the quota has capacity.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_quota_refuses_is_counted_as_unschedulable_until_there_is_room() {
     let running = Running::start();
@@ -111,8 +111,7 @@ async fn what_a_quota_refuses_is_counted_as_unschedulable_until_there_is_room() 
     web["spec"]["placement"] = json!({"replicaScheduling": {
         "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
     assert_eq!(running.post(BINDINGS, &web).await.code, 201);
-    // Decisions that were refused and those that were written, and how many workloads are in which
-    // state.
+    // Returns the rejected and the written decisions, and the workloads per state.
     let counted = async || {
         let metrics = running.admin.get("/metrics").await;
         let decided = |result: &str| {

@@ -1,5 +1,4 @@
-//! Which policy claims a binding, by name, by labels or by kind, through the built server over
-//! HTTPS.
+//! Which policy claims a binding, by name, by labels or by kind, with the built server over HTTPS.
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};
@@ -9,7 +8,8 @@ use crate::support::objects::{BINDINGS, binding, with};
 
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies";
 
-/// A policy that selects Deployments by `selector`. A toleration with its name marks its placement.
+/// Returns a policy that selects Deployments by `selector`. A toleration with its name marks its
+/// placement.
 fn policy(name: &str, priority: i32, selector: Value) -> Value {
     let mut wanted = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
     wanted.as_object_mut().unwrap().extend(selector.as_object().unwrap().clone());
@@ -22,7 +22,7 @@ fn policy(name: &str, priority: i32, selector: Value) -> Value {
     })
 }
 
-/// A binding of the Deployment `web` whose policy was deleted.
+/// Returns a binding of the Deployment `web` with a deleted policy.
 fn orphan(name: &str, labels: Value) -> Value {
     let annotations =
         json!({"propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "gone"});
@@ -81,7 +81,7 @@ async fn r121_priority_goes_before_name_name_before_labels_and_labels_before_the
         goes_to(&client, "web", name).await;
         client.delete(&format!("{POLICIES}/{name}")).await.unwrap();
     }
-    // The labels of `untold` are not known, so not even a selector for absent labels matches it.
+    // The labels of `untold` are unknown, so not even a selector for absent labels matches it.
     client.post(POLICIES, &policy("y-any", 0, json!({}))).await.unwrap();
     goes_to(&client, "untold", "y-any").await;
     goes_to(&client, "web", "y-any").await;

@@ -1,4 +1,4 @@
-//! `ballast simulate` on manifests: on the repository's examples its answers are the demo's.
+//! `ballast simulate` on manifests: on the repository's examples its results are the demo's.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn simulate(line: &str) -> Output {
     command.arg("simulate").args(line.split_whitespace()).current_dir(folder).output().expect("the binary runs")
 }
 
-/// The answers by the id of their binding, and what was told beside them.
+/// Returns the results by the id of their binding, and standard error.
 fn answers(line: &str, status: i32) -> (Value, String) {
     let done = simulate(line);
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr).into_owned());
@@ -22,10 +22,10 @@ fn answers(line: &str, status: i32) -> (Value, String) {
     (Value::Object(by_id.collect()), err)
 }
 
-/// A patch file that says where a binding is.
+/// Writes a patch file with the targets of a binding.
 fn places(folder: &Path, clusters: Value) -> String {
     let path = folder.join("places.yaml");
-    // Where it was before it fled, as the first eviction writes it down.
+    // The placement before the failover, as the first eviction records it.
     let home = json!({"targets": [{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}]});
     let metadata = json!({"annotations": {"ballast.dev/home": home.to_string()}});
     std::fs::write(&path, json!({"metadata": metadata, "spec": {"clusters": clusters}}).to_string()).unwrap();
@@ -74,7 +74,8 @@ fn r44_simulate_answers_the_example_of_the_rebalance_as_the_demo_does() {
     assert!(err.contains("1 PlacementReview"), "what is ignored is named: {err}");
 }
 
-/// The pass keeps the binding where it is. The rebalance asks for a fresh decision: there is none.
+/// The pass keeps the binding in place. The rebalance requests a fresh decision, which has no
+/// result.
 #[test]
 fn what_a_rebalance_has_no_place_for_ends_with_3() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,8 +186,8 @@ fn manifests_are_read_as_strictly_as_by_a_server() {
     assert!(done.status.code() == Some(2) && told.contains("write all: true"), "{told}");
 }
 
-/// Small inputs that were once decided wrongly (docs/dev/requirements.md, S1 to S6). The first line
-/// of each says what is right.
+/// Small inputs with former wrong decisions (docs/dev/requirements.md, S1 to S6). The first line of
+/// each specifies the right result.
 #[test]
 fn s1_to_s6_inputs_that_were_once_decided_wrongly_are_decided_rightly() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/decide");

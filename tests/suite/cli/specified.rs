@@ -1,5 +1,5 @@
-//! Specified replicas (seed 003) through the real server: from the sample that people copy to the
-//! decision, and to the event for numbers that do not add up.
+//! Specified replicas (seed 003) with the real server: from the sample to the decision, and to the
+//! event for inconsistent numbers.
 
 use ballast::cli::client::Client;
 use ballast::node::certs::Files;
@@ -47,7 +47,7 @@ async fn r130_r132_r139_r147_the_sample_is_taken_with_its_correction_scheduled_a
     given_cluster(&client, "member1", "RegionA").await;
     given_cluster(&client, "member2", "RegionB").await;
 
-    // C15: the corrections of the sample are warnings, and the reasons of a strict refusal.
+    // C15: the corrections of the sample are warnings, and the causes of a strict rejection.
     let sample = include_str!("../../data/seeds/specify-replicas-solution-1-clusters.yaml");
     let raw = Raw::admin(server.address, &Files::in_dir(&folder.path().join("certs")));
     let strict = raw.send(Method::POST, &format!("{POLICIES}?fieldValidation=Strict"), &[YAML], sample).await;
@@ -74,7 +74,7 @@ async fn r130_r132_r139_r147_the_sample_is_taken_with_its_correction_scheduled_a
     wait(&client, &path, |binding| is_on(binding, two_each.clone())).await;
 
     // R139: five replicas, but the numbers add up to four. Nothing moves, and the condition and the
-    // events say why.
+    // events contain the reason.
     client.merge_patch(&format!("{BINDINGS}/nginx-deployment"), &json!({"spec": {"replicas": 5}})).await.unwrap();
     let is_refused = |binding: &Value| {
         let conditions = binding["status"]["conditions"].as_array().cloned().unwrap_or_default();

@@ -1,9 +1,9 @@
-//! One night with two losses, a return that is undone half-way, and a second return, over 12
-//! clusters with every kind of placement. After each step, the numbers of all surfaces are compared
-//! with each other and with sums over the bindings: API, tables, metrics and the built commands.
+//! An outage with two failures, a return that is undone half-way, and a second return, over 12
+//! clusters with every kind of placement. After each step, the numbers of API, tables, metrics and
+//! commands are compared with each other and with sums over the bindings.
 //!
-//! The server runs in this process, with a clock that only the test moves. So nothing changes while
-//! the surfaces are read, and five minutes until an eviction cost no time.
+//! The server runs in this process, with a clock that only the test advances. So nothing changes
+//! while the numbers are read, and five minutes until an eviction take no time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -38,12 +38,12 @@ const CPUS: i64 = 40;
 const GPUS: i64 = 4;
 /// Seconds between two reports of the agents.
 const REPORT_SECONDS: i64 = 5;
-/// Turns of all workers within which a state without work is reached.
+/// An upper bound on the turns until all workers are idle.
 const TURNS_MAX: usize = 2_000;
-/// Reports within which a rebalance of this fleet ends: an hour.
+/// An upper bound on the reports until a rebalance of this fleet ends: an hour.
 const REPORTS_MAX: usize = 720;
 
-/// The names and placements of all workloads, with the replicas of each.
+/// Returns the names, replicas and placements of all workloads.
 fn workloads() -> Vec<(String, i32, Value, Value)> {
     let cpu = json!({"cpu": "1"});
     let dynamic = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
@@ -99,11 +99,11 @@ struct Night {
     clock: Arc<ManualClock>,
     runners: Vec<Runner>,
     lost: BTreeSet<String>,
-    /// Replicas that exist, by binding and cluster.
+    /// Existing replicas, by binding and cluster.
     running: BTreeMap<(String, String), i64>,
-    /// The step of the night that is compared now.
+    /// The current step of the outage.
     step: &'static str,
-    /// Numbers that differ. All are shown at the end, because one fault has many.
+    /// Differing numbers. All are printed at the end, because one fault causes many.
     faults: Mutex<Vec<String>>,
 }
 
@@ -189,7 +189,7 @@ impl Night {
         self.get(BINDINGS).await["items"].as_array().unwrap().clone()
     }
 
-    /// Standard output of the built command, which ends with one of these statuses.
+    /// Returns standard output of the built command, which exits with one of these statuses.
     async fn ballast(&self, line: &str, statuses: &[i32]) -> String {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_ballast"));
         command.args(line.split_whitespace()).stdin(Stdio::null());
@@ -205,7 +205,7 @@ impl Night {
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{line}: {error}: {out}"))
     }
 
-    /// Runs all workers until none has anything to do now.
+    /// Runs all workers until none has work at the present time.
     async fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut is_busy = false;
@@ -219,7 +219,7 @@ impl Night {
         panic!("the workers do not settle");
     }
 
-    /// Passes the time of so many reports.
+    /// Advances the clock by `reports` report intervals.
     async fn pass(&mut self, reports: usize) {
         for _ in 0..reports {
             self.clock.advance_seconds(REPORT_SECONDS);
@@ -229,8 +229,8 @@ impl Night {
         }
     }
 
-    /// Each reachable cluster reports the replicas that it was assigned before the last report as
-    /// ready, and what they use.
+    /// Reports for each reachable cluster the replicas assigned before the last report as ready,
+    /// with their usage.
     async fn report(&mut self) {
         let mut used: BTreeMap<String, [i64; 2]> = BTreeMap::new();
         for object in self.bindings().await {
@@ -292,7 +292,7 @@ impl Night {
         self.bindings().await.iter().map(shown).collect()
     }
 
-    /// The name of the rebalance that undoes another one.
+    /// Returns the name of the rebalance that undoes another one.
     async fn undo_of(&self, name: &str) -> String {
         let items = self.get(REBALANCES).await["items"].as_array().unwrap().clone();
         let undo = items.into_iter().find(|it| it["spec"]["undo"]["name"] == *name);
@@ -311,7 +311,7 @@ impl Night {
     }
 }
 
-/// The replicas that each cluster has to run: targets, and copies that an eviction keeps.
+/// Returns the replicas that each cluster must run: targets, and copies that an eviction keeps.
 fn assigned(binding: &Value) -> BTreeMap<String, i64> {
     let mut assigned: BTreeMap<String, i64> = BTreeMap::new();
     for target in binding["spec"]["clusters"].as_array().into_iter().flatten() {
@@ -325,7 +325,7 @@ fn assigned(binding: &Value) -> BTreeMap<String, i64> {
     assigned
 }
 
-/// Wanted, ready and missing replicas.
+/// Desired, ready and missing replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     wanted: i64,
@@ -341,18 +341,18 @@ impl Sums {
 }
 
 impl Night {
-    /// Notes a fault if two surfaces show different values.
+    /// Records a fault if two surfaces have different values.
     fn same<T: PartialEq + Debug>(&self, what: &str, one: T, other: T) {
         if one != other {
             self.faults.lock().unwrap().push(format!("{}: {what}: {one:?} and {other:?}", self.step));
         }
     }
 
-    /// Sums over the bindings, computed without any code of the server.
+    /// Computes sums over the bindings, without any code of the server.
     ///
-    /// A workload that is not divided wants its replicas on each of the clusters that its placement
-    /// names, also while one of them is lost. A replica is ready if an agent that is reachable
-    /// reports it, at most as many as are wanted.
+    /// The desired replicas of an undivided workload count on each cluster that its placement
+    /// names, also while one of them is down. A replica is ready if a reachable agent reports it,
+    /// up to the desired number.
     fn sums(&self, bindings: &[Value]) -> Sums {
         let mut sums = Sums::default();
         for binding in bindings {
@@ -386,7 +386,7 @@ impl Night {
         reply.text().lines().filter(|line| !line.starts_with('#')).filter_map(series).collect()
     }
 
-    /// Lets the background sweeps see the present state, without a report of an agent.
+    /// Lets the background sweeps process the present state, without a report of an agent.
     async fn sweep(&mut self) {
         for _ in 0..5 {
             self.clock.advance_seconds(1);
@@ -444,7 +444,7 @@ impl Night {
         self.same("the column Missing, and the review", missing.iter().sum(), total(|it| it.missing));
     }
 
-    /// The numbers of a column of a table, as kubectl shows it.
+    /// Returns the numbers of a column of a table, as kubectl prints it.
     async fn column(&self, path: &str, name: &str) -> Vec<i64> {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let table = self.client.send(Method::GET, path, &[("accept", accept)], "").await.json();
@@ -456,8 +456,8 @@ impl Night {
         table["rows"].as_array().unwrap().iter().map(|row| row["cells"][at].as_i64().unwrap_or(0)).collect()
     }
 
-    /// The displaced workloads are the same ones in the review, on the command line and in the
-    /// metric, and each has a destination or a reason.
+    /// Checks that the displaced workloads are the same in the review, on the command line and in
+    /// the metric, and that each has a destination or a reason.
     async fn compare_displaced(&self) {
         let spec = json!({"select": [{"displaced": true}], "mode": "AsBefore", "limit": 1000});
         let review = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "spec": spec});
@@ -479,7 +479,7 @@ impl Night {
         }
     }
 
-    /// Only living clusters can be lost, and the metric shows the worst of them.
+    /// Checks that only healthy clusters can fail, and that the metric has the worst of them.
     async fn compare_survival(&self) {
         let survival = self.data("survive", &[0, 3]).await;
         let survival = survival.as_array().unwrap();
@@ -488,7 +488,7 @@ impl Night {
         self.same("lost clusters among them", self.lost.iter().filter(|lost| names.contains(&***lost)).count(), 0);
     }
 
-    /// The moves of a rebalance, as its status, its Moves and its column of failures count them.
+    /// Compares the moves of a rebalance in its status, its Moves and its column of failures.
     async fn compare_run(&self, name: &str) {
         let path = format!("{REBALANCES}/{name}");
         let summary = self.get(&path).await["status"]["summary"].clone();
@@ -507,7 +507,7 @@ impl Night {
         self.same("the column Failed", failed, vec![summary["failed"].as_i64().unwrap_or(0)]);
     }
 
-    /// The times of a history rise with its revisions.
+    /// Checks that the times of a history increase with its revisions.
     async fn compare_histories(&self) {
         for name in ["dynamic-0", "regions-0", "groups-0"] {
             let history = self.data(&format!("history rb/{name}-deployment --all"), &[0]).await;

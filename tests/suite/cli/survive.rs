@@ -11,7 +11,7 @@ async fn sg21_survive_exits_with_3_where_something_is_stranded_and_2_for_a_domai
     let server = ServerProcess::start(folder.path(), &[]);
     let client = after_an_outage(&server).await;
     let run = |line: &str, status: i32| told(folder.path(), line, status);
-    // It has fled to its last group.
+    // It has failed over to its last group.
     let shown = run("survive", 3);
     let why = "without cluster member2, 4 replicas of 1 workload would fit nowhere";
     assert!(shown.contains("default/demo-deploy-1") && shown.contains(why), "{shown}");
@@ -25,7 +25,7 @@ async fn sg21_survive_exits_with_3_where_something_is_stranded_and_2_for_a_domai
     assert!(run(&format!("{balance} 101%"), 2).contains("percentage from 0% to 100%"));
     assert!(run("preview -A --tolerance 2%", 2).contains("--objective"));
     assert!(run("survive --by zone", 2).contains("no cluster says of which zone it is"));
-    // A cluster that is lost cannot be lost again.
+    // A cluster that is down cannot be supposed to fail.
     let path = "/apis/cluster.karmada.io/v1alpha1/clusters/member1/status";
     let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "r", "message": "m",
         "lastTransitionTime": "2026-11-27T03:00:00Z"}]}});

@@ -1,5 +1,5 @@
-//! Log lines, and `--otlp-endpoint`: spans reach a collector in the caller's trace, and nothing
-//! waits for it.
+//! Log lines, and `--otlp-endpoint`: spans reach a collector in the caller's trace, without
+//! blocking.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -92,7 +92,7 @@ async fn lg2_a_request_goes_on_with_its_callers_trace_and_the_work_it_causes_is_
     wait_for("a commit", async || collector.find(|span| span.name == "store_commit")).await;
     let of_worker = |span: &Span| span.name == "work" && attributes(span)["worker"] == "rebalancer";
     wait_for("the worker's batch", async || collector.find(of_worker)).await;
-    // The collector has the spans a moment before its answer is counted.
+    // The collector has the spans shortly before its response is counted.
     wait_for("the delivery to be counted", async || {
         let metrics = admin.get("/metrics").await;
         (metric(metrics.text(), "ballast_trace_exports_total{result=\"success\"}") > 0.0).then_some(())
@@ -119,7 +119,7 @@ async fn what_is_not_sampled_is_not_sent_unless_the_caller_samples_it() {
 
 #[tokio::test]
 async fn a_collector_that_hangs_or_is_not_there_delays_nobody_and_is_named() {
-    // The kernel accepts connections, and nothing ever answers.
+    // The kernel accepts connections, and nothing ever responds.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("http://{}", listener.local_addr().unwrap());
     for url in [&*silent, "http://127.0.0.1:1"] {
@@ -167,7 +167,7 @@ async fn lg1_the_log_has_a_line_for_each_request_and_no_credential() {
 async fn the_log_says_what_was_started() {
     let folder = tempfile::tempdir().unwrap();
     let start = async |number: usize| {
-        // Log lines are written by a thread of their own.
+        // Log lines are written by a separate thread.
         let line = wait_for("a line for the start", async || {
             let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
             let starts = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());

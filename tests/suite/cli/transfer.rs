@@ -1,5 +1,5 @@
-//! `ballast import` and `ballast export`: objects come from another server with all that makes them
-//! the same objects, nothing is decided anew, and they go back.
+//! `ballast import` and `ballast export`: objects are imported from another server with their
+//! identity, without new decisions, and exported back.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn ballast(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ballast")).args(words).stdin(Stdio::null()).output().expect("the binary runs")
 }
 
-/// The output of a command that ends with this status.
+/// Returns the output of a command that exits with this status.
 fn told(words: &[&str], status: i32) -> String {
     let done = ballast(words);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -34,7 +34,7 @@ fn told(words: &[&str], status: i32) -> String {
     all
 }
 
-/// The numbers of a row of the report: read, new, changed, same, only there, refused.
+/// Returns the numbers of a row of the report: read, new, changed, same, only there, refused.
 fn numbers(report: &str, kind: &str) -> Vec<usize> {
     let line = report.lines().find(|line| line.split_whitespace().next() == Some(kind));
     let line = line.unwrap_or_else(|| panic!("no {kind} in\n{report}"));
@@ -49,8 +49,8 @@ fn admin(folder: &Path) -> String {
     folder.join("certs/admin.kubeconfig").display().to_string()
 }
 
-/// All objects of a log that nobody uses, but for events: each without its `resourceVersion`, and
-/// the revision beside it.
+/// Returns all objects of an unused log except events: each without its `resourceVersion`, with the
+/// revision as a separate value.
 async fn contents(url: &str) -> BTreeMap<Key, (Value, Revision)> {
     let store = store::open(url, &[]).await.unwrap();
     let last = store.bounds().await.unwrap().last;
@@ -79,17 +79,17 @@ fn binding(name: &str) -> Value {
     binding["metadata"] = json!({"name": name, "namespace": "shop", "labels": {"app": name}});
     binding["spec"]["resource"]["namespace"] = json!("shop");
     binding["spec"]["resource"]["name"] = json!(name);
-    // The clusters of the example have room for many small ones.
+    // The clusters of the example have capacity for many small ones.
     binding["spec"]["replicaRequirements"]["resourceRequest"] = json!({"cpu": "1m"});
     binding
 }
 
-/// Two clusters, `count` bindings that are placed, one that is being deleted, and a policy.
+/// Creates two clusters, `count` placed bindings, one that is being deleted, and a policy.
 async fn fill(client: &Client, count: usize) {
     for cluster in example("clusters.yaml") {
         client.post(CLUSTERS, &cluster).await.unwrap();
         let path = format!("{CLUSTERS}/{}/status", cluster["metadata"]["name"].as_str().unwrap());
-        // Nobody reports, so the room of the example would be promised to the first ones.
+        // Without reports, the capacity of the example would be reserved for the first ones.
         let mut status = example("cluster-status.yaml")[0].clone();
         status["status"]["resourceSummary"]["allocatable"]["pods"] = json!("100000");
         client.merge_patch(&path, &status).await.unwrap();
@@ -109,7 +109,7 @@ async fn fill(client: &Client, count: usize) {
     client.post(POLICIES, &policy).await.unwrap();
 }
 
-/// Waits until so many bindings are placed and say so.
+/// Waits until `count` bindings are placed and report it.
 async fn all_placed(client: &Client, count: usize) {
     let mut placed = std::collections::BTreeSet::new();
     let seen = client.watch(BINDINGS, |event| {
@@ -148,7 +148,7 @@ async fn bk8_a_thousand_bindings_come_over_as_they_are_rest_there_and_go_back() 
     assert!(again.contains("Objects written: 0;"), "a second run writes nothing: {again}");
     told(&[&import[..], &["--dry-run"]].concat(), 0);
 
-    // Back, while the source is still there to be compared with.
+    // Export back, while the source still exists for comparison.
     let back = told(&["export", "--to", &from, "--database-url", &database], 0);
     assert_eq!(numbers(&back, "resourcebindings.work.karmada.io"), [COUNT + 1, 0, 0, COUNT, 0, 0], "{back}");
     drop(client);
@@ -159,7 +159,7 @@ async fn bk8_a_thousand_bindings_come_over_as_they_are_rest_there_and_go_back() 
     let doomed = source.iter().find(|(key, _)| &*key.name == "doomed").unwrap().1;
     assert!(doomed.0["metadata"]["deletionTimestamp"].is_string() && doomed.0["metadata"]["managedFields"].is_array());
 
-    // The first start decides nothing anew. What comes last is decided last.
+    // The first start decides nothing again. The last imported object would be decided last.
     let server = ServerProcess::start(new.path(), &[]);
     let client = server.client().await;
     place(&client, "sentinel").await;
@@ -170,7 +170,7 @@ async fn bk8_a_thousand_bindings_come_over_as_they_are_rest_there_and_go_back() 
     rested.retain(|key, _| !key.name.starts_with("sentinel"));
     assert_eq!(rested, copy, "revisions at rest: 0");
 
-    // Files hold the same.
+    // Files contain the same.
     let parts = third.path().join("parts/").display().to_string();
     told(&["export", "--database-url", &database, "--to-file", &parts], 0);
     told(&["import", "--from-file", &parts, "--database-url", &url(third.path())], 0);
@@ -193,7 +193,8 @@ async fn bk8_a_binding_that_is_owed_a_pass_gets_it_and_a_changed_source_is_told(
     let import = ["import", "--from-file", &file, "--database-url", &database];
     told(&import, 0);
 
-    // Karmada's own trigger, which no pass has answered, and replicas that all fled to one cluster.
+    // Karmada's trigger, which no pass has served, and replicas that all failed over to one
+    // cluster.
     let mut all: Vec<Value> = serde_saphyr::from_multiple(&std::fs::read_to_string(&file).unwrap()).unwrap();
     let triggered = all.iter_mut().find(|object| object["metadata"]["name"] == "web-0").unwrap();
     triggered["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
@@ -217,7 +218,8 @@ async fn bk8_a_binding_that_is_owed_a_pass_gets_it_and_a_changed_source_is_told(
     assert!(server.terminate().success());
 }
 
-/// A binding as karmada-scheduler leaves it, over two clusters that Ballast would not divide so.
+/// Returns a binding as karmada-scheduler leaves it, over two clusters that Ballast would divide
+/// differently.
 const OF_KARMADA: &str = r#"
 apiVersion: work.karmada.io/v1alpha2
 kind: ResourceBinding
@@ -309,7 +311,7 @@ async fn bk8_an_export_makes_what_is_missing_and_says_what_is_kept() {
     fill(&client, 3).await;
     drop(client);
     assert!(server.terminate().success());
-    // Nobody schedules at the target, as nobody does where karmada-scheduler is stopped.
+    // No scheduler runs at the target, as with a stopped karmada-scheduler.
     let target = ServerProcess::start(new.path(), &["--controllers=events"]);
     let client = target.client().await;
     place_unscheduled(&client).await;
@@ -351,7 +353,7 @@ async fn bk8_an_export_says_that_moves_are_left_behind_because_no_client_writes_
     let server = ServerProcess::start(old.path(), &[]);
     let client = server.client().await;
     fill(&client, 2).await;
-    // All replicas of both are elsewhere than a decision of today would put them.
+    // All replicas of both differ from a present decision.
     for name in ["web-0", "web-1"] {
         let away = json!({"spec": {"clusters": [{"name": "member2", "replicas": 4}]}});
         client.merge_patch(&format!("{BINDINGS}/{name}"), &away).await.unwrap();
@@ -373,7 +375,7 @@ async fn bk8_an_export_says_that_moves_are_left_behind_because_no_client_writes_
     assert!(target.terminate().success());
 }
 
-/// A binding that is known here and says otherwise, and one that is not known.
+/// A binding that exists here with other content, and one that does not exist here.
 async fn place_unscheduled(client: &Client) {
     let mut other = binding("web-0");
     other["spec"]["replicas"] = json!(1);
@@ -381,7 +383,7 @@ async fn place_unscheduled(client: &Client) {
     client.post(BINDINGS, &binding("stray")).await.unwrap();
 }
 
-/// A file with so many clusters.
+/// Writes a file with `count` clusters.
 fn clusters_file(folder: &Path, count: usize) -> String {
     let cluster = |number: usize| {
         json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
@@ -437,7 +439,7 @@ async fn bk8_postgresql_takes_the_same_and_nobody_else_writes_meanwhile() {
     told(&["import", "--from-file", &file, "--database-url", &url(folder.path())], 0);
     assert_eq!(contents(&database).await, contents(&url(folder.path())).await, "revisions included");
 
-    // Fewer in the source: what is only here stays unless it is to go.
+    // Fewer in the source: objects that are only here remain unless removal is requested.
     let fewer = clusters_file(folder.path(), 1499);
     assert_eq!(fewer, file);
     let left = told(&words, 0);
@@ -502,7 +504,7 @@ fn bk8_what_is_lost_left_or_refused_is_told_by_name() {
     }
 }
 
-/// A profile of another manager.
+/// Returns a profile of another manager.
 fn profile(namespace: &str, name: &str, manager: &str, health: &str) -> Value {
     json!({"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile",
         "metadata": {"namespace": namespace, "name": name, "uid": format!("uid-{namespace}-{name}"),
@@ -568,7 +570,8 @@ async fn iv5_clusters_are_made_of_another_managers_profiles_and_follow_them() {
         .unwrap();
     assert!(server.terminate().success());
 
-    // The same says nothing new; what changed there follows, and what is from here stays.
+    // An unchanged source changes nothing; changes there are followed, and objects from here
+    // remain.
     write(vec![profile("fleet", "one", "ocm", "Unknown"), profile("fleet", "three", "ocm", "True")]);
     let said = import(&[], 1);
     assert_eq!(numbers(&said, "clusters.cluster.karmada.io"), [2, 0, 1, 0, 1, 1], "{said}");
@@ -584,8 +587,8 @@ async fn iv5_clusters_are_made_of_another_managers_profiles_and_follow_them() {
     assert!(client.get(&format!("{CLUSTERS}/three")).await.is_ok());
     assert!(server.terminate().success());
 
-    // A Cluster on which a workload is placed goes as a client would delete it: the workload leaves
-    // it when the server starts, although no other one takes it, and then the Cluster goes.
+    // A Cluster with a placed workload is deleted as by a client: the workload leaves it when the
+    // server starts, even without another candidate, and then the Cluster is removed.
     write(vec![profile("fleet", "own", "ballast", "True")]);
     let said = import(&["--prune"], 0);
     assert_eq!(numbers(&said, "clusters.cluster.karmada.io"), [0, 0, 0, 0, 1, 0], "{said}");

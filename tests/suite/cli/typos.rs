@@ -1,5 +1,5 @@
-//! Typing errors at the command line and in files: none of them makes a command do more, and none
-//! looks like good news.
+//! Typing errors at the command line and in files: none of them makes a command do more, or report
+//! success.
 
 use std::path::Path;
 
@@ -116,7 +116,7 @@ async fn an_unknown_name_that_selects_nothing_is_a_failure() {
         told(folder.path(), "rebalance --drifted --kind StatefulSet --yes --wait", 0).contains("Nothing would move")
     );
 
-    // A client of the API tells it apart by a condition.
+    // A client of the API recognizes it by a condition.
     client.post(CLUSTER_REBALANCES, &rebalance("typo", json!({"select": [{"kind": "Deploymnt"}]}))).await.unwrap();
     client
         .post(CLUSTER_REBALANCES, &rebalance("none", json!({"select": [{"drifted": true, "kind": "Job"}]})))

@@ -1,6 +1,6 @@
-//! Databases that earlier releases have written: this version serves all that is in them.
+//! Databases written by earlier releases: this version serves all their content.
 //!
-//! `tests/upgrade/make` has made them, with the program of each release.
+//! `tests/upgrade/make` has created them with the program of each release.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::support::wait_for;
 const JSON: (&str, &str) = ("content-type", "application/json");
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 
-/// The folder of each release, oldest first.
+/// Returns the folder of each release, oldest first.
 fn releases() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/upgrade");
     let mut releases: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -34,7 +34,8 @@ fn unpacked(file: &Path) -> Vec<u8> {
     content
 }
 
-/// Whether `now` has all that `before` had. A newer version may have added fields with defaults.
+/// Returns whether `now` contains all of `before`. A newer version may have added fields with
+/// defaults.
 fn keeps(now: &Value, before: &Value) -> bool {
     match (now, before) {
         (Value::Object(now), Value::Object(before)) => {
@@ -51,7 +52,8 @@ fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// The objects that the release served at its end. Events have ended since.
+/// Returns the objects that the release served at its end, without the events, which have expired
+/// since.
 fn served_before(release: &Path) -> Vec<Value> {
     let all: Vec<Value> = serde_json::from_slice(&unpacked(&release.join("objects.json.gz"))).unwrap();
     all.into_iter().filter(|object| object["kind"] != "Event").collect()
@@ -75,7 +77,7 @@ async fn holds_what_it_held(admin: &Raw, before: &[Value]) {
     }
 }
 
-/// An object that is being deleted ends, and a trigger is followed by a decision.
+/// Checks that an object being deleted is removed, and a trigger is followed by a decision.
 async fn goes_on(admin: &Raw) {
     let merge = ("content-type", "application/merge-patch+json");
     let released = json!({"metadata": {"finalizers": null}}).to_string();
@@ -97,11 +99,11 @@ async fn goes_on(admin: &Raw) {
     .await;
 }
 
-/// Starts this version over the database, looks at all objects, works with them, and checks the
-/// database when the server has ended.
+/// Starts this version over the database, reads and changes its objects, and checks the database
+/// after the server has stopped.
 async fn is_carried_over(release: &Path, folder: &Path, database: &str, flags: &[&str]) {
     let before = served_before(release);
-    // The second start finds what the first one has migrated.
+    // The second start uses the result of the first migration.
     for start in 0..2 {
         // The migration is announced, once.
         let server = ServerProcess::start_on(folder, database, if start == 0 { flags } else { &[] });
@@ -113,7 +115,7 @@ async fn is_carried_over(release: &Path, folder: &Path, database: &str, flags: &
             holds_what_it_held(&admin, &before).await;
             goes_on(&admin).await;
         } else {
-            // What has worked with it since are these two.
+            // Only these two have worked with it since.
             let changed = ["leaving", "demo-deploy-1-deployment"].map(Value::from);
             let is_kept = |object: &&Value| !changed.contains(&object["metadata"]["name"]);
             let kept: Vec<Value> = before.iter().filter(is_kept).cloned().collect();
@@ -143,14 +145,14 @@ async fn the_postgresql_database_of_each_release_is_carried_over() {
     let Some(cluster) = Cluster::shared() else { return };
     for release in releases() {
         let (folder, database) = (tempfile::tempdir().unwrap(), cluster.schema().await);
-        // The connection is in a schema of its own, so the tables go where it looks first.
+        // The connection has a separate schema, so the tables are moved to its search path.
         let dump = String::from_utf8(unpacked(&release.join("postgres.sql.gz"))).unwrap().replace("public.", "");
         let lines = dump.lines().filter(|line| !line.contains("'search_path'"));
         let script = lines.collect::<Vec<_>>().join("\n");
         let mut connection = PgConnection::connect(&database).await.unwrap();
         sqlx::raw_sql(sqlx::AssertSqlSafe(script)).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
-        // Replicas of the release may run, so the operator says when.
+        // Replicas of the release may run, so the operator triggers the migration.
         let mut serve = Command::new(env!("CARGO_BIN_EXE_ballast"));
         serve.args(["serve", "--secure-port", "0", "--database-url", &database]).current_dir(folder.path());
         let refused = serve.output().unwrap();

@@ -34,8 +34,8 @@ fn lines(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-/// Standard output has exactly the listed cases, each with its differences, and the exit status is
-/// 3 if there are any.
+/// Asserts that standard output has exactly the listed cases, each with its differences, and that
+/// the exit status is 3 if there are any.
 fn differ_as_listed(family: &str, file_count: usize, listed: &[(&str, &str)]) {
     let files = files(family);
     assert_eq!(files.len(), file_count);
@@ -61,8 +61,8 @@ fn the_fleet_family_s_cases_are_answered_as_recorded() {
     differ_as_listed("fleet", 16, &[]);
 }
 
-/// There is one line for each case, in the order of the cases, and the exit status is 0. A cycle
-/// that is recorded as failed is an answer too.
+/// Each case has one line, in order, and the exit status is 0. A cycle that is recorded as failed
+/// is a result, too.
 #[test]
 fn every_case_has_its_line_with_its_id() {
     let files = [files("karmada"), files("fleet")].concat();

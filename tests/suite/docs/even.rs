@@ -1,4 +1,5 @@
-//! Compares what a command has printed with what a page shows, without what differs in each run.
+//! Compares the output of a command with the output on a page, ignoring parts that differ in each
+//! run.
 
 use std::sync::LazyLock;
 
@@ -6,10 +7,10 @@ use regex::Regex;
 
 use super::page::Varies;
 
-/// Stands in a page for lines that are left out.
+/// The mark of omitted lines on a page.
 const LEFT_OUT: [&str; 2] = ["...", "[…]"];
 
-/// What is evened out, and what stands for it.
+/// Patterns of varying text, with their replacements.
 static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let rules = [
         (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
@@ -29,13 +30,13 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\d+(\.\d+)?").unwrap());
 
-/// Lines of programs in the background, which come when they come: what a server says when it is
-/// ready, and how far a rebalance is.
+/// Lines of background programs, at varying times: a server's readiness, and the progress of a
+/// rebalance.
 static BESIDE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(ballast is ready at .*|Planning|(Planned|Running) \d+ of \d+ moves done, \d+ in progress)$").unwrap()
 });
 
-/// The lines without the spaces that align them.
+/// Returns the lines without alignment spaces.
 pub fn even<'t>(lines: impl Iterator<Item = &'t str>, varies: Varies) -> Vec<String> {
     let even = |line: &str| {
         let mut line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -61,7 +62,7 @@ pub fn leaves_out(shown: &[String]) -> bool {
     shown.iter().any(|line| LEFT_OUT.contains(&line.trim()))
 }
 
-/// Whether `got` is what is shown: between parts that are left out, lines follow each other.
+/// Returns whether `got` matches the page: between omitted parts, lines must be consecutive.
 pub fn is_shown(got: &[String], shown: &[String]) -> bool {
     let parts: Vec<&[String]> = shown.split(|line| LEFT_OUT.contains(&line.as_str())).collect();
     let [first, rest @ ..] = parts.as_slice() else { unreachable!("a split has a first part") };

@@ -9,7 +9,7 @@ use regex::Regex;
 
 use super::page::root;
 
-/// A developer has to learn these words. Others are the field's.
+/// Words that a developer must learn. Others are common terms.
 const ENTRIES_MAX: usize = 50;
 
 /// Names that public types of several crates share, each with the reason.
@@ -116,7 +116,7 @@ fn public_types_of_different_crates_have_different_names() {
     assert!(unique.is_empty(), "only one crate has these names now, so drop them from the lists: {unique:?}");
 }
 
-/// The names that a crate has for others: of the types in public modules, and of exports.
+/// Returns the exported names of a crate: of the types in public modules, and of exports.
 fn public_types(file: &Path, found: &mut BTreeSet<String>) {
     let text = fs::read_to_string(file).unwrap();
     found.extend(TYPE.captures_iter(&text).map(|name| name[1].to_owned()));

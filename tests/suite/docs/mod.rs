@@ -1,5 +1,5 @@
-//! The documents are held to the program: their commands print what they show, what they name
-//! exists, and their references are generated.
+//! Checks the documents against the program: their commands print the output on the page, the names
+//! in them exist, and their references are generated.
 
 mod even;
 mod glossary;

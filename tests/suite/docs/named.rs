@@ -1,4 +1,4 @@
-//! Whatever a document names exists: links and their anchors, paths, flags and commands of the
+//! Checks that names in documents exist: links and their anchors, paths, flags and commands of the
 //! command line, metrics, annotations and environment variables.
 //!
 //! Commands are read from code: from console blocks, indented blocks and spans between backticks.
@@ -13,20 +13,20 @@ use regex::Regex;
 use super::page::{self, root};
 use crate::requirements;
 
-/// Documents that are read beside those that have sessions.
+/// Documents that are read in addition to the ones with sessions.
 const MORE_DOCUMENTS: [&str; 3] = ["CONTRIBUTING.md", "TESTING.md", "SECURITY.md"];
 
-/// A path that begins with one of these is one of the repository.
+/// A path with one of these prefixes is in the repository.
 const FOLDERS: [&str; 11] =
     ["src", "crates", "tests", "docs", "deploy", "examples", "benches", "fuzz", "migrations", "openapi", ".ci"];
 
-/// What looks like a path of the repository and is none, and why.
+/// Exceptions that look like a path of the repository, with reasons.
 const NOT_PATHS: &[(&str, &str)] = &[
     ("deploy/ballast", "kubectl's name of a Deployment"),
     ("crates/server/src/ui/screens/taints.js", "a recipe makes it"),
 ];
 
-/// Flags of other programs that stand without their program, and whose they are.
+/// Flags of other programs that appear without their program, with that program.
 const OTHER_FLAGS: &[(&str, &str)] = &[
     ("--binary", "cargo xtask"),
     ("--build", "tests/release/run"),
@@ -60,7 +60,7 @@ const OTHER_FLAGS: &[(&str, &str)] = &[
     ("--suite", "tests/mutants/run"),
 ];
 
-/// Programs that have flags of their own.
+/// Programs with their own flags.
 const OTHER_PROGRAMS: &[&str] = &[
     "KARMADA",
     "apt-get",
@@ -90,10 +90,10 @@ const OTHER_PROGRAMS: &[&str] = &[
     "tests/mutants/run",
 ];
 
-/// What follows `ballast` where it is no command line: in `ballast is ready` and `ballast starts`.
+/// Words after `ballast` in prose: `ballast is ready` and `ballast starts`.
 const NOT_COMMANDS: [&str; 3] = ["help", "is", "starts"];
 
-/// Names with the prefix of a metric that are none, and what they are.
+/// Exceptions with the prefix of a metric, with their meaning.
 const NOT_METRICS: &[(&str, &str)] = &[
     ("ballast_client", "a package that a generator makes"),
     ("ballast_dev", "the folder of such a package"),
@@ -158,7 +158,7 @@ fn every_path_exists() {
             }
         }
     }
-    // Sources and scripts name documents, by a path from the root or from their own folder.
+    // Sources and scripts reference documents by a path from the root or from their own folder.
     for (path, text) in requirements::files() {
         for (number, line) in text.lines().enumerate() {
             for name in line.split(|c: char| !is_path_letter(c)).filter(|word| word.ends_with(".md")) {
@@ -296,7 +296,7 @@ impl Document {
         Path::new(&self.name).parent().expect("it has a folder")
     }
 
-    /// Lines of code with what continues them, and spans of code.
+    /// Returns lines of code with their continuations, and spans of code.
     fn commands(&self) -> Vec<(&str, String)> {
         let mut found: Vec<(&str, String)> = Vec::new();
         let mut is_continued = false;
@@ -337,7 +337,7 @@ fn read(name: &str) -> Document {
     Document { name: name.to_owned(), lines }
 }
 
-/// The anchors that GitHub makes of the headings of a page.
+/// Returns the anchors that GitHub generates for the headings of a page.
 fn anchors(file: &Path) -> BTreeSet<String> {
     let document = read(&file.display().to_string());
     let headings = document.lines.iter().filter(|line| !line.is_code && line.text.starts_with('#'));
@@ -350,7 +350,7 @@ fn anchors(file: &Path) -> BTreeSet<String> {
     anchors
 }
 
-/// The path without `..`.
+/// Returns the path without `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -371,7 +371,7 @@ fn is_variable(name: &str) -> bool {
     name.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
 }
 
-/// What the program, the tests and their scripts say.
+/// Returns the texts of the program, the tests and their scripts.
 fn sources() -> String {
     const ENDINGS: [&str; 5] = ["rs", "py", "js", "yaml", ""];
     let mut text = String::new();

@@ -11,14 +11,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What has to be there before the first command of a session.
+/// The environment of a session before its first command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// A folder with the binary and the examples.
     Nothing,
-    /// A stand-in for a Karmada without Ballast, after an outage, in `karmada.kubeconfig`.
+    /// A fake Karmada without Ballast, after an outage, in `karmada.kubeconfig`.
     Karmada,
-    /// The same for a user whose rights end at the namespace `default`.
+    /// The same for a user with rights in the namespace `default` only.
     OneNamespace,
     /// A kube-apiserver without nodes, with the kinds of Karmada and its Deployments.
     KubeApiserver,
@@ -26,10 +26,10 @@ pub enum Need {
     Member,
     /// Estimators of two clusters, with their certificates and addresses.
     Estimators,
-    /// A server with the fleet of `examples/safe`, whose agents report: two clusters were lost and
-    /// are back.
+    /// A server with the fleet of `examples/safe` and reporting agents: two clusters failed and
+    /// have recovered.
     Outage,
-    /// A server with the same fleet in the first minute of an outage: member1 was just lost.
+    /// A server with the same fleet in the first minute of an outage: member1 has just failed.
     DuringOutage,
     /// The programs of PostgreSQL, which do not run as root.
     Postgres,
@@ -51,7 +51,7 @@ impl Need {
     }
 }
 
-/// What of the output is not compared.
+/// Parts of the output that are not compared.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Varies {
     pub numbers: bool,
@@ -68,7 +68,7 @@ pub struct Block {
     pub steps: Vec<Step>,
 }
 
-/// A line after `$ ` with what continues it, and the output that is shown below.
+/// A line after `$ ` with its continuation, and the output below it.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub command: String,

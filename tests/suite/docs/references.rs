@@ -1,4 +1,5 @@
-//! The references below docs/reference are made from the program: kinds, flags, metrics and events.
+//! The references below docs/reference are generated from the program: kinds, flags, metrics and
+//! events.
 //!
 //! `UPDATE=1 cargo test --test commands docs::references` writes them.
 

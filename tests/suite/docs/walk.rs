@@ -1,10 +1,10 @@
-//! Pastes the console blocks of a page into one shell, line by line, and compares what is printed
-//! with what the page shows.
+//! Pastes the console blocks of a page into one shell, line by line, and compares the output with
+//! the page.
 //!
-//! Each session has a fresh folder with the binary where `cargo build` puts it and with the
-//! examples, and ports of its own. Lines that begin with `cargo build` are left out, and
-//! `cargo run --` is the binary. Lines that end with ` -w` are interrupted after some seconds.
-//! `UPDATE=1 cargo test --test commands docs::walk` writes what was printed into the pages.
+//! Each session has a fresh folder with the binary in the target folder of `cargo build` and with
+//! the examples, and separate ports. Lines that begin with `cargo build` are skipped, and `cargo
+//! run --` is the binary. Lines that end with ` -w` are interrupted after some seconds. `UPDATE=1
+//! cargo test --test commands docs::walk` writes the output to the pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,15 +31,15 @@ use crate::support::objects::{self, ALL_BINDINGS, CLUSTERS};
 use crate::support::pki::Ca;
 use crate::support::{postgres, skipped, wait_for};
 
-/// Printed before each step, so that its output is told from the one before.
+/// Printed before each step, to separate its output from the previous one.
 const MARK: &str = "-- step";
 const TOOLS: [&str; 3] = ["bash", "kubectl", "curl"];
-/// How long a session may take.
+/// The timeout of a session.
 const SECONDS_MAX: &str = "400";
-/// How long a watch of kubectl is looked at.
+/// How long a watch of kubectl runs.
 const WATCH_SECONDS: u32 = 3;
 
-/// The pages name these ports, and a session uses others.
+/// The ports on the pages, which a session replaces by others.
 const SECURE_PORT: &str = "7443";
 const DATABASE_PORT: &str = "54399";
 
@@ -75,7 +75,7 @@ sessions! {
     the_page: "docs/ui.md" Nothing,
 }
 
-/// Every console block is in a session, or says why it is not run.
+/// Every console block is in a session, or has a reason for not being run.
 #[test]
 fn every_console_block_is_run_or_says_why_not() {
     let mut found = BTreeSet::new();
@@ -110,7 +110,7 @@ async fn walk(name: &str, need: Need) {
     match need {
         Need::Nothing => shell.run(&steps).await,
         Need::Karmada | Need::OneNamespace => {
-            // Apart from the folder of the session, where the page starts its own server.
+            // Separate from the folder of the session, where the page starts its own server.
             let other = tempfile::tempdir().unwrap();
             let server = ServerProcess::start(other.path(), &[]);
             leave_member1(&server).await;
@@ -180,7 +180,7 @@ async fn walk(name: &str, need: Need) {
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/propagationpolicies";
 const WORKS: &str = "/apis/work.karmada.io/v1alpha1/works";
 
-/// What a user may not read whose rights end at a namespace.
+/// The resources that a user of one namespace may not read.
 const OTHER_NAMESPACES: [&str; 4] = [
     "GET /apis/work.karmada.io/v1alpha2/resourcebindings",
     "GET /apis/work.karmada.io/v1alpha2/clusterresourcebindings",
@@ -188,11 +188,11 @@ const OTHER_NAMESPACES: [&str; 4] = [
     "GET /apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies",
 ];
 
-/// member1 is lost and comes back, and the eviction from it ends: the replicas on member2 are well.
+/// Fails and recovers member1, and ends the eviction from it: the replicas on member2 are healthy.
 async fn leave_member1(server: &ServerProcess) {
     const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/demo-deploy-1-deployment";
     let client = after_an_outage(server).await;
-    // Karmada's scheduler looks at nothing that no policy manages.
+    // Karmada's scheduler ignores bindings without a policy.
     let managed = json!({"metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "1"}}});
     client.merge_patch(BINDING, &managed).await.unwrap();
     let report = json!({"clusterName": "member2", "applied": true, "health": "Healthy"});
@@ -204,8 +204,8 @@ async fn leave_member1(server: &ServerProcess) {
     .await;
 }
 
-/// Makes `member1` of a kube-apiserver. The server finds the secret in this folder, and may act
-/// for any user in the member.
+/// Registers a kube-apiserver as `member1`. The server finds the secret in this folder, and may
+/// impersonate any user in the member.
 async fn join(server: &ServerProcess, member: &Cluster, secret: &Path) {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": "ballast", "namespace": "default"}});
@@ -224,7 +224,7 @@ async fn join(server: &ServerProcess, member: &Cluster, secret: &Path) {
     server.client().await.post(CLUSTERS, &cluster).await.unwrap();
 }
 
-/// Gives a kube-apiserver what the commands of docs/karmada.md find in a Karmada. Its Deployments
+/// Creates the objects that the commands of docs/karmada.md expect in a Karmada. Its Deployments
 /// have no pods, because there are no nodes.
 async fn become_karmada(cluster: &Cluster) {
     let works = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -255,14 +255,14 @@ async fn become_karmada(cluster: &Cluster) {
     cluster.apply(deployments.iter().chain([&policy, &work, &objects::cluster("member1"), &binding])).await;
 }
 
-/// The steps of a session, each with what varies in it.
+/// The steps of a session, each with its varying parts.
 fn steps(page: &Page, need: Need) -> Vec<(Step, Varies)> {
     let blocks = page.blocks.iter().filter(|block| block.need == need && block.not_run.is_none());
     let steps = blocks.flat_map(|block| block.steps.iter().map(|step| (step.clone(), block.varies)));
     steps.filter(|(step, _)| !step.command.starts_with("cargo build")).collect()
 }
 
-/// The shell of a session, and what it has printed.
+/// The shell of a session, and its output.
 struct Shell<'f> {
     folder: &'f Path,
     ports: BTreeMap<&'static str, u16>,
@@ -280,12 +280,12 @@ impl Shell<'_> {
     }
 
     async fn run(&mut self, steps: &[(Step, Varies)]) {
-        // `$?` is that of the step before.
+        // `$?` is that of the previous step.
         let mut script = format!("mark() {{ local status=$?; echo '{MARK}'; return $status; }}\n");
         for (step, _) in steps {
             script += &format!("mark\n{}\n", self.here(&step.command));
         }
-        // Whatever became of the walk, its servers do not outlive it.
+        // The servers are stopped even if the session fails.
         script += "kill $(jobs -p) 2> /dev/null; wait\n";
         let path = self.folder.join("walk");
         fs::write(&path, script).unwrap();
@@ -300,7 +300,7 @@ impl Shell<'_> {
             chown(self.folder, Some(user), Some(group)).unwrap();
             command.uid(user).gid(group);
         }
-        // A pipe would stay open for as long as a server holds it.
+        // A pipe would stay open as long as a server holds it.
         let printed = self.folder.join("printed");
         let file = fs::File::create(&printed).unwrap();
         command.stderr(file.try_clone().unwrap()).stdout(file);
@@ -313,7 +313,7 @@ impl Shell<'_> {
         self.printed = self.printed.replace(&self.folder.display().to_string(), ".");
     }
 
-    /// The command as it is run here.
+    /// Returns the command as it is run here.
     fn here(&self, command: &str) -> String {
         let mut command = command.replace("cargo run -- ", "ballast ").replace("/tmp/", "./");
         for (named, used) in &self.ports {
@@ -352,7 +352,7 @@ impl Shell<'_> {
 /// Several sessions may update one page.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// Puts the output into the page, in the place of what it shows.
+/// Replaces the output on the page.
 fn write(name: &str, changed: &[(&Step, &str)]) {
     if changed.is_empty() {
         return;

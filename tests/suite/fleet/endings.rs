@@ -1,5 +1,5 @@
-//! What is left of a placement: one binding on each cluster while it lives, nothing at all when it
-//! is gone.
+//! The bindings of a placement: one on each cluster while the placement exists, none after its
+//! deletion.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::stage::{BINDINGS, CLUSTERS, PLACEMENTS, RESOURCES, SNAPSHOTS, Stage, agent, member, placement};
 use crate::process::ServerProcess;
 
-/// More than the workers take to bring a placement onto its clusters.
+/// More than the workers need to roll a placement out to its clusters.
 const STEPS: usize = 14;
-/// Generous: the machine may be busy with other things.
+/// Generous: the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(120);
 
 fn on_all(name: &str) -> Value {
@@ -54,8 +54,7 @@ async fn a_placement_deleted_between_any_two_steps_leaves_nothing_behind_whateve
             stage.turn(step).await;
         }
         assert_eq!(stage.delete(&shop).await.code, 200);
-        // Workers that start anew after every step of theirs have only what is written down to go
-        // by.
+        // Workers that restart after each of their steps have only the stored state.
         for step in 0..STEPS {
             stage.restart_workers();
             stage.turn(step).await;
@@ -69,7 +68,7 @@ async fn a_placement_deleted_between_any_two_steps_leaves_nothing_behind_whateve
     stage.stop().await;
 }
 
-/// kill -9 while placements come and go, each time at another moment.
+/// SIGKILL while placements are created and deleted, each time at another moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_killed_clears_away_what_it_had_begun_to() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +106,7 @@ async fn a_server_that_was_killed_clears_away_what_it_had_begun_to() {
     assert!(server.terminate().success());
 }
 
-/// Until there is no placement any more: it goes last, after all that belongs to it.
+/// Waits until no placement exists: it is removed last, after all its objects.
 async fn gone(client: &Client) {
     let list = client.get(PLACEMENTS).await.unwrap();
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();

@@ -1,5 +1,4 @@
-//! What hands do to the objects of a placement is noticed and mended, whatever the placement's
-//! scope.
+//! Manual changes of the objects of a placement are detected and repaired, in both scopes.
 
 use serde_json::{Value, json};
 
@@ -8,7 +7,7 @@ use super::stage::{BINDINGS, PLACEMENTS, RESOURCES, SNAPSHOTS, Stage, placement}
 const PARENT: &str = "kubernetes-fleet.io/parent-CRP";
 const ROOT: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/team";
 
-/// Where the kinds of one scope are.
+/// The paths of the kinds of one scope.
 struct Scope {
     kind: &'static str,
     placements: String,
@@ -59,7 +58,7 @@ impl Scope {
         format!("{}/{}", self.bindings, binding["metadata"]["name"].as_str().unwrap())
     }
 
-    /// Deletes the placement; nothing of it may be left.
+    /// Deletes the placement, and asserts that none of its objects remain.
     async fn end(&self, mut stage: Stage) {
         assert_eq!(stage.delete(&self.shop()).await.code, 200);
         stage.settle().await;
@@ -75,7 +74,7 @@ async fn r162_a_second_binding_goes_under_whatever_name_it_was_made() {
     for scope in scopes() {
         let mut stage = scope.placed().await;
         let first = stage.list(&scope.bindings).await.remove(0);
-        // The scheduler's own stays: what was reported is on it.
+        // The scheduler's own binding remains: it has the reported status.
         for name in ["shop-a-00000000", "0-made-by-hand", "z-made-by-hand"] {
             let mut twin = first.clone();
             twin["metadata"] = json!({"name": name, "labels": first["metadata"]["labels"]});
@@ -176,7 +175,7 @@ async fn labels_that_are_taken_off_a_snapshot_do_not_stop_its_placement() {
         stage.join("c", "gold").await;
         stage.settle().await;
         assert_eq!(stage.placed_by(&scope.bindings).await, "a:Bound b:Bound c:Bound");
-        // What bears the placement's label no more is whose hand took it off.
+        // An object without the placement's label is no longer managed by it.
         assert_eq!(stage.delete(&format!("{}/shop-1", scope.snapshots)).await.code, 200);
         scope.end(stage).await;
     }
@@ -186,7 +185,7 @@ async fn labels_that_are_taken_off_a_snapshot_do_not_stop_its_placement() {
 async fn a_binding_that_is_marked_by_hand_is_taken_back() {
     for scope in scopes() {
         let mut stage = scope.placed().await;
-        // Neither of them may be missing, so the rollout lets neither go.
+        // Neither may be unavailable, so the rollout removes neither.
         let careful = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": 0}}}});
         assert_eq!(stage.merge(&scope.shop(), &careful).await.code, 200);
         stage.settle().await;

@@ -1,6 +1,5 @@
-//! Upstream's rules, one row each: what is asked of the server, and every fault that it tells, with
-//! its path. Rules of upstream's schemas (CEL) come as upstream words them and at its paths; what
-//! its webhooks refuse has their sentences.
+//! Upstream's rules, one row each: the request, and every error with its path. Rules of upstream's
+//! schemas (CEL) have upstream's messages and paths, and rules of its webhooks have their messages.
 
 use ballast::api::fleet::placement::v1beta1::ClusterResourcePlacement;
 use ballast::resource::ResourceKind;
@@ -115,14 +114,14 @@ impl Api {
         self.admin.send(method, path, &[("content-type", media_type)], object.to_string()).await
     }
 
-    /// What a dry run of a creation answers: every fault, in order; none if it is accepted.
+    /// Returns the errors of a dry run of a creation, in order; none if it is accepted.
     async fn faults_of_post(&self, collection: &str, valid: &Value, patch: &Value) -> Vec<String> {
         let mut object = valid.clone();
         json_patch::merge(&mut object, patch);
         faults(&self.send(Method::POST, &format!("{collection}?dryRun=All"), &object).await)
     }
 
-    /// The same of an update, of an object that is valid and has a policy of the same type.
+    /// Returns the errors of an update of a valid object with a policy of the same type.
     async fn faults_of_put(&self, collection: &str, valid: &Value, patch: &Value) -> Vec<String> {
         let mut object = valid.clone();
         let policy = match patch.pointer("/spec/policy/placementType").and_then(Value::as_str) {
@@ -144,7 +143,7 @@ impl Api {
         faults
     }
 
-    /// The same of a change.
+    /// Returns the errors of a change.
     async fn faults_of_patch(&self, path: &str, patch: &Value) -> Vec<String> {
         faults(&self.send(Method::PATCH, &format!("{path}?dryRun=All"), patch).await)
     }
@@ -161,7 +160,7 @@ fn faults(reply: &Reply) -> Vec<String> {
     causes.iter().map(|cause| format!("{}: {}", text(cause, "field"), text(cause, "message"))).collect()
 }
 
-/// `at` stands before each of `expected`, with nothing in between.
+/// Prefixes each of `expected` with `at`.
 fn at(at: &str, expected: &[&str]) -> Vec<String> {
     expected.iter().map(|fault| format!("{at}{fault}")).collect()
 }
@@ -232,7 +231,7 @@ fn rows_of_creation() -> Vec<(Value, Vec<String>)> {
                 ],
             ),
         ),
-        // What each type of placement takes.
+        // Fields of each type of placement.
         (
             policy(json!({"placementType": "PickFixed", "clusterNames": ["a"], "numberOfClusters": 1})),
             at("", &[OF_FIXED]),
@@ -431,7 +430,7 @@ fn rows_of_creation() -> Vec<(Value, Vec<String>)> {
                 )],
             ),
         ),
-        // Properties that cannot be all of that at once.
+        // Contradictory properties.
         contradiction("Eq 5, Eq 10", "conflicting Eq values 5 and 10"),
         contradiction("Eq 1000m, Ne 1", "conflicting Eq and Ne on same value 1000m"),
         contradiction("Gt 10, Lt 5", "lower bound (10) and upper bound (5) exclude all values"),
@@ -539,8 +538,8 @@ async fn each_rule_for_a_placement_is_told_as_upstream_tells_it() {
     api.server.stop().await;
 }
 
-/// What was stored before a rule was made is still held, let go and labelled: only a new spec is
-/// judged.
+/// Objects older than a rule can still be finalized, deleted and labelled: only a new spec is
+/// validated.
 #[tokio::test]
 async fn a_spec_that_stays_is_not_judged_again() {
     let old = placement("shop", json!({"placementType": "PickN"}));

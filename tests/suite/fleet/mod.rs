@@ -1,4 +1,4 @@
-//! The Fleet family through the real interface.
+//! The KubeFleet family through the real interface.
 
 mod endings;
 mod hands;

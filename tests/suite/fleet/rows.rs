@@ -1,5 +1,5 @@
-//! Tests the Fleet scheduler's requirements (R160 to R183) through HTTPS, as far as no story of
-//! their own tells them.
+//! Tests the requirements of the KubeFleet scheduler (R160 to R183) over HTTPS, as far as no story
+//! covers them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::stage::{BINDINGS, CLUSTERS, PLACEMENTS, RESOURCES, SNAPSHOTS, Stage, placement};
 
 const PREVIOUS_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
-/// Places of the workers on the stage.
+/// Indices of the workers on the stage.
 const PLACEMENT_CONTROLLER: usize = 0;
 const ROLLOUT: usize = 1;
 const MEMBER_CLUSTER: usize = 2;
@@ -45,7 +45,7 @@ async fn r160_a_snapshot_that_is_no_longer_the_latest_is_never_used() {
     stage.post(PLACEMENTS, &placement("shop", fixed(&["a"]))).await;
     stage.settle().await;
     let since = stage.get(BINDINGS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    // Two changes before the scheduler looks: the snapshot of the first is there, and out of date.
+    // Two changes before the scheduler runs: the snapshot of the first exists, and is out of date.
     for name in ["b", "c"] {
         wants(&stage, fixed(&[name])).await;
         stage.finish(PLACEMENT_CONTROLLER).await;
@@ -123,7 +123,7 @@ async fn r169_r170_r172_r173_the_scheduler_makes_and_unschedules_and_the_rollout
         (&bound["spec"]["state"], &bound["spec"]["resourceSnapshotName"]),
         (&json!("Bound"), &json!("shop-0-snapshot"))
     );
-    // No longer wanted: marked by the scheduler, and there until the rollout has its turn.
+    // No longer desired: marked by the scheduler, and present until the rollout runs.
     wants(&stage, fixed(&["b"])).await;
     stage.finish(PLACEMENT_CONTROLLER).await;
     stage.finish(SCHEDULER).await;
@@ -180,7 +180,7 @@ async fn r178_a_cluster_that_was_silent_and_is_heard_again_is_gained() {
         stage.post(PLACEMENTS, &placement("shop", policy)).await;
         stage.settle().await;
         assert!(!stage.placed().await.contains("d:"));
-        // Its conditions are what they were: only the time is another.
+        // Its conditions are unchanged except for the time.
         stage.hear("d", 0).await;
         stage.settle().await;
         assert!(stage.placed().await.ends_with("d:Bound"));
@@ -197,8 +197,8 @@ async fn r177_a_cluster_that_joins_before_it_is_said_that_one_is_missing_is_not_
     for worker in [SCHEDULER, ROLLOUT, SCHEDULER, MEMBER_CLUSTER, SCHEDULER] {
         stage.finish(worker).await;
     }
-    // It is gone, the scheduler knows what is missing, and the placement still says that it has all
-    // it wants.
+    // It is deleted, the scheduler knows that one is missing, and the placement still reports that
+    // it is complete.
     stage.join("d", "gold").await;
     stage.finish(SCHEDULER).await;
     stage.settle().await;
@@ -215,7 +215,7 @@ async fn r181_r182_other_resources_move_nothing() {
     stage.post(PLACEMENTS, &placement("shop", policy)).await;
     stage.settle().await;
     assert_eq!(stage.placed().await, "c:Bound");
-    // Were the policy asked now, it would pick another.
+    // The policy would now pick another one.
     stage.merge(&format!("{CLUSTERS}/c"), &json!({"metadata": {"labels": {"tier": "tin"}}})).await;
     stage.settle().await;
     let before = versions(&stage).await;
@@ -224,7 +224,7 @@ async fn r181_r182_other_resources_move_nothing() {
     assert_eq!(reply.code, 200, "{}", reply.text());
     stage.settle().await;
     assert_eq!((versions(&stage).await, stage.list(SNAPSHOTS).await.len()), (before, 1));
-    // The resources themselves: rolled out to where they are, and no cycle.
+    // The resources alone: rolled out to the present clusters, without a scheduling cycle.
     let policy_version = stage.list(SNAPSHOTS).await[0]["metadata"]["resourceVersion"].clone();
     let labels = json!({"kubernetes-fleet.io/parent-CRP": "shop", "kubernetes-fleet.io/resource-index": "1",
                         "kubernetes-fleet.io/is-latest-snapshot": "true"});
@@ -247,8 +247,8 @@ async fn r183_a_bound_binding_may_still_say_what_it_was() {
     assert_eq!(stage.merge(&format!("{BINDINGS}/{name}"), &annotation).await.code, 200);
     stage.settle().await;
     assert_eq!(stage.placed().await, "a:Bound");
-    // Given up and taken back before the rollout has seen either: it is what it was, and goes on
-    // saying so (C18).
+    // Unscheduled and rescheduled before the rollout has observed either: it is unchanged, and
+    // still reports its state (C18).
     for names in [["b"], ["a"]] {
         wants(&stage, fixed(&names)).await;
         stage.finish(PLACEMENT_CONTROLLER).await;
@@ -264,7 +264,7 @@ async fn r183_a_bound_binding_may_still_say_what_it_was() {
     stage.stop().await;
 }
 
-/// The decisions of the snapshot in force: each cluster, and whether it was picked.
+/// Returns the decisions of the latest snapshot: each cluster, and whether it was picked.
 async fn decisions(stage: &Stage) -> String {
     let latest = stage.list(&format!("{SNAPSHOTS}?labelSelector=kubernetes-fleet.io/is-latest-snapshot%3Dtrue")).await;
     let mut told: Vec<String> = latest[0]["status"]["targetClusters"]
@@ -306,7 +306,7 @@ async fn r175_after_a_change_of_the_policy_each_cluster_has_its_reason_and_keeps
     stage.restart_workers();
     stage.settle().await;
     assert_eq!(decisions(&stage).await, "a:false b:true c:false");
-    // A pass that changes some tells anew.
+    // A pass that changes some bindings reports again.
     assert_eq!(stage.delete(&format!("{CLUSTERS}/b")).await.code, 200);
     stage.settle().await;
     assert!(decisions(&stage).await.contains(":true"), "{}", decisions(&stage).await);

@@ -1,5 +1,5 @@
-//! A server with HTTPS and SQLite whose workers move only when the test says so: what a client does
-//! can fall between any two of their steps.
+//! A server with HTTPS and SQLite that runs its workers only on demand: a client's request can fall
+//! between any two of their steps.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub const RESOURCES: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/cluster
 pub const BINDINGS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcebindings";
 pub const CLUSTERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 
-/// What has not settled after so many turns never will.
+/// A stage that is still busy after this many turns never settles.
 const TURNS_MAX: usize = 500;
 
 pub struct Stage {
@@ -39,7 +39,7 @@ impl Stage {
         Stage { server, admin, workers }
     }
 
-    /// What the workers knew is gone; what they wrote is not.
+    /// Drops the state of the workers, but not the stored one.
     pub fn restart_workers(&mut self) {
         self.workers = workers(&self.server);
     }
@@ -50,7 +50,7 @@ impl Stage {
         self.workers[number % count].turn().await;
     }
 
-    /// One worker, until it has nothing to do.
+    /// Runs one worker until it is idle.
     pub async fn finish(&mut self, number: usize) {
         for _ in 0..TURNS_MAX {
             if !self.workers[number].turn().await {
@@ -60,7 +60,7 @@ impl Stage {
         panic!("{} never ends", self.workers[number].name());
     }
 
-    /// Until nobody has anything to do.
+    /// Runs all workers until they are idle.
     pub async fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut busy = false;
@@ -88,7 +88,7 @@ impl Stage {
         }
     }
 
-    /// As `kubectl replace`: the version that is stored, and otherwise what is in the file.
+    /// Replaces as `kubectl replace` does: the stored version with the content of the file.
     pub async fn replace(&self, path: &str, object: &Value) -> Reply {
         let mut object = object.clone();
         object["metadata"]["resourceVersion"] = self.get(path).await["metadata"]["resourceVersion"].clone();
@@ -113,7 +113,7 @@ impl Stage {
         self.get(path).await["items"].as_array().expect("a list").clone()
     }
 
-    /// What a watch of a second tells.
+    /// Returns the events of a watch of one second.
     pub async fn events(&self, path: &str) -> Vec<Value> {
         let path = format!("{path}&watch=1&timeoutSeconds=1");
         let reply = self.send(Method::GET, &path, "application/json", &Value::Null).await;
@@ -134,13 +134,13 @@ impl Stage {
         places.join(" ")
     }
 
-    /// A member cluster whose agent was just heard of.
+    /// Returns a member cluster with a recent heartbeat.
     pub async fn join(&self, name: &str, tier: &str) {
         self.post(CLUSTERS, &member(name, tier)).await;
         self.hear(name, 0).await;
     }
 
-    /// The agent of a member cluster was heard of so many seconds ago.
+    /// Returns a heartbeat of the agent of a member cluster `seconds` ago.
     pub async fn hear(&self, name: &str, seconds_ago: i64) {
         let status = json!({"status": {"agentStatus": [agent_heard(seconds_ago)]}});
         let told = self.merge(&format!("{CLUSTERS}/{name}/status"), &status).await;
@@ -166,8 +166,8 @@ fn workers(server: &TestServer) -> Vec<Runner> {
     work.into_iter().map(|work| Runner::new(work, registry.cache().clone(), Arc::clone(&clock))).collect()
 }
 
-/// The faults that a placement of this collection has. The rules of `statusReportingScope` are for
-/// the cluster-scoped kind alone.
+/// Returns the errors of a placement of this collection. The rules of `statusReportingScope` are
+/// for the cluster-scoped kind alone.
 pub fn rules_of(collection: &str, faults: &[String]) -> Vec<String> {
     let is_namespaced = collection.contains("/namespaces/");
     faults.iter().filter(|fault| !(is_namespaced && fault.contains("statusReportingScope"))).cloned().collect()

@@ -1,4 +1,4 @@
-//! A trigger that was accepted is served, whatever is written to its placement before it is.
+//! An accepted trigger is served, regardless of later writes to its placement.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn manifest() -> Value {
     placement("shop", json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": affinity}))
 }
 
-/// On `a`, where `b` would be picked today: it takes a trigger to move it.
+/// Creates a placement on `a`, where a new decision would pick `b`: only a trigger moves it.
 async fn left_behind() -> Stage {
     let mut stage = Stage::new().await;
     stage.join("a", "gold").await;
@@ -72,7 +72,7 @@ async fn a_trigger_survives_whoever_writes_the_placement_before_it_is_served() {
     }
 }
 
-/// Once it is served, a trigger stays on record and asks for nothing more.
+/// Once served, a trigger stays on record without further effect.
 #[tokio::test]
 async fn a_trigger_that_was_served_is_not_served_again_by_a_replace() {
     let mut stage = left_behind().await;

@@ -53,7 +53,7 @@ fn rb(name: &str) -> String {
     format!("{BINDINGS}/{name}")
 }
 
-/// A binding with its resource only, which is all it needs.
+/// A binding with only its resource, the one required field.
 fn config(members: Value) -> Value {
     let mut config = binding("web");
     for (name, value) in members.as_object().unwrap() {
@@ -228,7 +228,7 @@ async fn ap9_what_nobody_applies_any_more_goes() {
     theirs["metadata"]["finalizers"] = json!(["example.com/ours"]);
     cluster.apply("you", &rb("web"), &theirs, "").await;
     let mut left = cluster.apply("me", &rb("web"), &binding("web"), "").await.json();
-    // The server's own label has no owner and stays, too.
+    // The server's own label has no owner and remains, too.
     left["metadata"]["labels"].as_object_mut().unwrap().remove("resourcebinding.karmada.io/permanent-id");
     assert_eq!(left["metadata"]["labels"], json!({"ours": "1"}));
     assert_eq!(left["metadata"]["finalizers"], json!(["example.com/ours"]));
@@ -401,7 +401,7 @@ async fn ap20_managed_fields_can_be_reset_and_not_broken() {
     let cluster = Cluster::start().await;
     let first = cluster.send(Method::POST, BINDINGS, &binding("web")).await.json();
     let managed = first["metadata"]["managedFields"].clone();
-    // Clients that know nothing of managed fields send an empty list. Broken entries are ignored.
+    // Clients without support for managed fields send an empty list. Invalid entries are ignored.
     for harmless in [json!([]), json!(null), json!([{"operation": "Nonsense"}]), json!([{}, {}])] {
         let mut put = cluster.get(&rb("web")).await;
         put["metadata"]["managedFields"] = harmless.clone();

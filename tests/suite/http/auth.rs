@@ -1,4 +1,4 @@
-//! Authentication by client certificates, and the answers to requests without a valid one.
+//! Authentication by client certificates, and the responses to requests without a valid one.
 
 use ballast::clock::{Clock, SystemClock};
 use ballast::node::certs;
@@ -61,11 +61,11 @@ async fn wh5_a_certificate_proves_no_name_of_the_system_and_its_strings_are_read
     ] {
         assert_unauthorized(&server.client(name, groups, |_| {}).get("/apis").await);
     }
-    // Those that Kubernetes gives to certificates stay what they are.
+    // The names that Kubernetes gives to certificates keep their meaning.
     for (name, groups) in [("ops", ["system:masters"]), ("system:kube-controller-manager", ["system:masters"])] {
         assert_eq!(server.client(name, &groups, |_| {}).get("/metrics").await.code, 200, "{name}");
     }
-    // A last name in another type of string is the name, and not passed over.
+    // A last name in another string type counts, and is not skipped.
     let odd = BmpString::try_from("jané").unwrap();
     let jane = server.client("admin", &[], |params| {
         params.distinguished_name.remove(DnType::CommonName);

@@ -1,5 +1,5 @@
-//! Bounds of clusters at admission (S7): what contradicts the replicas is refused at its field, and
-//! what the division does not obey is warned of.
+//! Bounds of clusters at admission (S7): bounds that contradict the replicas are rejected at their
+//! field, and fields that the division ignores cause warnings.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn bounded(division: &str, more: Value) -> Value {
     strategy
 }
 
-/// Bounds that leave no place for the replicas are refused where the object alone says so.
+/// Bounds too small for the replicas are rejected if the object alone proves it.
 #[tokio::test]
 async fn s7_bounds_that_contradict_the_replicas_of_a_binding_are_refused_with_their_field() {
     let server = TestServer::start().await;
@@ -54,7 +54,7 @@ async fn s7_bounds_that_contradict_the_replicas_of_a_binding_are_refused_with_th
 
 const STRATEGY: &str = "spec.placement.replicaScheduling";
 
-/// A division that does not obey a field says so when the field is written.
+/// A field that the division ignores causes a warning when it is written.
 #[tokio::test]
 async fn s7_a_field_that_the_division_does_not_obey_is_warned_of() {
     let server = TestServer::start().await;
@@ -73,7 +73,7 @@ async fn s7_a_field_that_the_division_does_not_obey_is_warned_of() {
             assert!(told[0] == warns, "{division}: {warning}");
         }
     }
-    // Strict refuses what is written nearly like it.
+    // Strict validation rejects a similar spelling.
     let near = json!({"placement": {"replicaScheduling": bounded("Aggregated", json!({"clusterBound": []}))}});
     let path = format!("{OWN}?dryRun=All&fieldValidation=Strict");
     let reply = connection.send(Method::POST, &path, &[JSON], object(OWN, "p", &near).to_string()).await;

@@ -14,7 +14,7 @@ use crate::support::server::{Options, TestServer};
 use crate::support::still::StillTime;
 use crate::support::wait_for;
 
-/// Records the names of the CAs that the server asks for, and shows no certificate.
+/// Records the names of the CAs in the server's certificate request, and sends no certificate.
 #[derive(Debug, Default)]
 struct Hints(Mutex<Vec<Vec<u8>>>);
 

@@ -1,5 +1,5 @@
-//! Smaller customs of an API server: pages about it, bodies without a kind, connections that move
-//! (CU2, CU3, CU5), and a log that nothing reads (LG4).
+//! Smaller features of an API server: status pages, bodies without a kind, connections that are
+//! moved (CU2, CU3, CU5), and a log without a reader (LG4).
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -81,7 +81,7 @@ async fn cu3_kinds_of_kubernetes_itself_are_known_by_their_url() {
     });
     let made = post("/api/v1/namespaces/shop/events", event).await;
     assert_eq!((made.code.as_u16(), &made.json()["apiVersion"]), (201, &json!("v1")), "{}", made.text());
-    // An update and a patch of one may leave them out, too.
+    // An update and a patch may omit them, too.
     let mut known = made.json();
     for name in ["kind", "apiVersion"] {
         known.as_object_mut().unwrap().remove(name);
@@ -94,7 +94,7 @@ async fn cu3_kinds_of_kubernetes_itself_are_known_by_their_url() {
     let bare = json!({"kind": null, "apiVersion": null, "count": 3}).to_string();
     let patched = admin.send(Method::PATCH, one, &merge, bare).await;
     assert_eq!((patched.code.as_u16(), &patched.json()["apiVersion"]), (200, &json!("v1")), "{}", patched.text());
-    // Another kind stays an error, and so do custom resources without a kind.
+    // Another kind remains an error, as do custom resources without a kind.
     let other = post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({"kind": "Pod"})).await;
     assert_eq!(other.code, 400, "{}", other.text());
     let mut bare = rebalancer("r");
@@ -125,7 +125,7 @@ async fn cu5_a_request_may_move_its_client_to_another_connection_and_watches_go_
     server.stop().await;
 }
 
-/// api-15: nothing reads the pipe of standard error, and the server goes on.
+/// api-15: a full pipe at standard error does not block the server.
 #[tokio::test]
 async fn lg4_a_full_standard_error_stops_nothing() {
     let home = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ async fn lg4_a_full_standard_error_stops_nothing() {
         let answer = tokio::time::timeout(WITHIN, admin.send(Method::GET, &long, &[], "")).await;
         assert_eq!(answer.expect("it answers").code, 200);
     }
-    // The queue is full once as many lines wait as it takes, and then lines are dropped.
+    // Once the queue of lines is full, lines are dropped.
     let dropped = tokio::time::timeout(WITHIN * 4, async {
         loop {
             for _ in 0..200 {
@@ -166,7 +166,7 @@ async fn lg4_a_full_standard_error_stops_nothing() {
         }
     });
     dropped.await.expect("lines are dropped and counted");
-    // The reader comes back, and the log says what it lacks.
+    // The reader returns, and the log reports the dropped lines.
     let mut stderr = server.stderr.take().unwrap();
     let (told, is_told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Discovery over HTTP: which document answers which `Accept`, and what clients may cache.
+//! Discovery over HTTP: the document for each `Accept`, and the caching by clients.
 
 use http::Method;
 

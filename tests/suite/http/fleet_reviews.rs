@@ -1,4 +1,4 @@
-//! How much of the fleet is down, over HTTPS: in reviews and in columns, from the moment of a loss.
+//! Unavailable replicas over HTTPS: in reviews and in columns, from the moment of a failure.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn ready(admin: &Connection, name: &str, status: &str) {
     assert_eq!(reply.code, 200, "{}", reply.text());
 }
 
-/// The answer to a review: of the namespace, or of all.
+/// Returns the response to a review, of the namespace or cluster-wide.
 async fn review(admin: &Connection, namespace: Option<&str>) -> Value {
     let (path, kind) = match namespace {
         Some(namespace) => (format!("{API}/namespaces/{namespace}/localfleetreviews"), "LocalFleetReview"),
@@ -35,7 +35,7 @@ async fn review(admin: &Connection, namespace: Option<&str>) -> Value {
     reply.json()["status"].clone()
 }
 
-/// Four replicas of a workload on two clusters in two regions. Three of them are ready.
+/// Creates a workload with four replicas on two clusters in two regions, three of them ready.
 async fn fleet(server: &TestServer) -> Connection {
     let admin = server.admin().connect().await;
     for (name, region) in [("member1", "eu-west"), ("member2", "us-east")] {
@@ -82,7 +82,7 @@ async fn ng1_a_review_tells_what_is_missing_from_the_moment_of_the_loss() {
     );
     assert_eq!(lost["toEvict"], 1, "{after}");
     assert_eq!(after["namespaces"], json!([{"name": "default", "replicas": counts(4, 1)}]));
-    // The timeout of the eviction is long over: the test's server has no workers that evict.
+    // The timeout of the eviction has long expired: the test's server has no workers that evict.
     let evictions = &after["evictions"];
     assert_eq!((&evictions["waiting"], &evictions["perSecond"]), (&json!(1), &json!("0.5")), "{after}");
     assert!(evictions["ends"].is_string(), "{after}");

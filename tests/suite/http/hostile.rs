@@ -1,5 +1,5 @@
-//! Clients that attack the server, or are broken in a similar way: too many, too slow, too large.
-//! The server stays up, answers the others, ends the bad connections, and counts the reasons.
+//! Malicious or broken clients: too many, too slow, too large. The server remains available, closes
+//! their connections, and counts the reasons.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -27,18 +27,18 @@ async fn limited(shape: impl FnOnce(&mut ConnectionLimits)) -> TestServer {
     TestServer::with(Options { connections, ..Options::default() }).await
 }
 
-/// How many connections the servers of this process have closed for this reason.
+/// Returns how many connections the servers of this process have closed for this reason.
 fn closed(reason: &str) -> u64 {
     let line = format!("ballast_connections_closed_total{{reason=\"{reason}\"}} ");
     let text = ballast::metrics::text();
     text.lines().find_map(|it| it.strip_prefix(&line)).map_or(0, |count| count.parse().unwrap())
 }
 
-/// Reads until the server ends the connection.
+/// Reads until the server closes the connection.
 async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut rest)).await;
-    // A reset is an end as well.
+    // A reset counts as well.
     let _ = read.expect("the server ends the connection");
     rest
 }
@@ -117,14 +117,14 @@ async fn li5_a_head_that_comes_too_slowly_ends_the_connection() {
     slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Never-").await.unwrap();
     assert_eq!(rest(&mut slow).await, b"");
     assert!(closed("timeout") > before);
-    // Over HTTP/2 a head that never ends is no request: the connection is idle.
+    // Over HTTP/2 an unfinished head is no request: the connection is idle.
     let before = closed("idle");
     let still = StillTime::begin();
     let mut slow = server.nobody().try_connect().await.unwrap();
     slow.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, b""), &frame(HEADERS, END_STREAM, 1, GET)].concat())
         .await
         .unwrap();
-    // From its first frame on the server listens.
+    // The server reads from the first frame on.
     let frames = frames_until(&mut slow, SETTINGS).await;
     assert!(frames.iter().any(|(kind, _)| *kind == SETTINGS), "{frames:?}");
     still.pass(ConnectionLimits::default().idle_max).await;
@@ -132,12 +132,12 @@ async fn li5_a_head_that_comes_too_slowly_ends_the_connection() {
     let frames = frames_until(&mut slow, GOAWAY).await;
     assert!(frames.iter().any(|(kind, _)| *kind == GOAWAY), "{frames:?}");
     assert!(closed("idle") > before);
-    // Nor does it linger.
+    // It does not linger either.
     rest(&mut slow).await;
     server.stop().await;
 }
 
-/// Browsers and connection pools keep connections for later, which is no reason to warn.
+/// Browsers and connection pools keep idle connections, which is no reason for a warning.
 #[tokio::test]
 async fn li5_a_connection_over_http1_without_a_further_request_is_idle_and_not_too_slow() {
     let server = limited(|limits| limits.header_read_max = Duration::from_millis(300)).await;
@@ -186,7 +186,7 @@ async fn li5_a_mebibyte_of_headers_is_taken_and_more_is_431() {
         let reply = admin.clone().over(protocol).send(Method::GET, REBALANCERS, &headers, "").await;
         assert_eq!(reply.code, code, "{protocol:?}, {count} headers");
     }
-    // Few bytes in many lines: more names than a map of headers holds.
+    // Few bytes in many lines: more names than a header map holds.
     let names: Vec<String> = (0..29_000).map(|number| format!("a{number}")).collect();
     let headers: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "")).collect();
     let connection = TooMany::connect(&admin).await;
@@ -206,7 +206,7 @@ impl TooMany {
     async fn answer(mut self, headers: &[(&str, &str)]) -> u16 {
         let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = format!("GET /healthz HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
-        // It may answer, and end, before it has read all of it.
+        // It may respond and close before it has read everything.
         let _ = self.0.write_all(head.as_bytes()).await;
         let _ = self.0.flush().await;
         let answer = rest(&mut self.0).await;
@@ -254,13 +254,13 @@ async fn frames_until(stream: &mut TlsStream<TcpStream>, last: u8) -> Vec<(u8, V
     frames
 }
 
-/// Sends `attack` on a connection of its own. The server should end that connection, and answer
+/// Sends `attack` on a separate connection. The server must close that connection, and respond to
 /// others meanwhile.
 async fn is_calmed_down(server: &TestServer, attack: Vec<u8>) {
     let before = closed("protocol");
     let (mut reader, mut writer) = tokio::io::split(server.nobody().try_connect().await.unwrap());
     let sending = tokio::spawn(async move {
-        // Ends with an error once the server has had enough.
+        // Fails once the server has closed the connection.
         let _ = writer.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, b""), &attack].concat()).await;
         let _ = writer.flush().await;
         writer

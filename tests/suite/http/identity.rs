@@ -1,4 +1,4 @@
-//! A standalone server with several users: tokens and rules come from files that it watches.
+//! A standalone server with several users; their tokens and rules are in watched files.
 
 use std::fs;
 use std::path::Path;
@@ -59,8 +59,7 @@ async fn tokens_and_rules_of_files_let_users_in_and_change_under_a_running_serve
     assert_eq!(with_token(&client, Method::GET, "t-eve").await.code, 401);
     assert_eq!(client.get(REBALANCERS).await.code, 401, "nobody is anonymous here");
 
-    // In one piece: a file that is looked at while it is written may be empty, and then names
-    // nobody.
+    // Written atomically: a partly written file may be empty, and would contain no user.
     let put = |name: &str, text: &str| {
         let next = folder.path().join("next");
         fs::write(&next, text).unwrap();
@@ -79,9 +78,8 @@ async fn tokens_and_rules_of_files_let_users_in_and_change_under_a_running_serve
     running.stop().await.unwrap();
 }
 
-/// As with the default roles system:discovery and system:basic-user of a cluster: a user without
-/// rules may see what is served, who they are and what they may do. The same holds when an
-/// administrator impersonates them.
+/// As with the roles system:discovery and system:basic-user of a cluster: a user without rules may
+/// read discovery, the own identity and the own rights, also when impersonated by an administrator.
 #[tokio::test]
 async fn without_a_policy_users_may_ask_what_is_served_and_about_themselves() {
     let (running, nobody, folder) = start(|args, folder| {
@@ -122,7 +120,7 @@ async fn without_a_policy_users_may_ask_what_is_served_and_about_themselves() {
     running.stop().await.unwrap();
 }
 
-/// R50: a user who may create rebalancers needs no right to bindings, and gets none.
+/// R50: a user with the right to create rebalancers needs no right to bindings, and gets none.
 #[tokio::test]
 async fn r50_a_user_who_may_do_nothing_but_make_rebalancers_moves_replicas_without_touching_a_binding() {
     const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/web-deployment";

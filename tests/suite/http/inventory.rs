@@ -41,7 +41,7 @@ fn names(objects: &[Value]) -> Vec<&str> {
     objects.iter().map(|object| object["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-/// No worker moves a binding whose scheduling is suspended.
+/// No worker moves a binding with suspended scheduling.
 fn placed(name: &str, clusters: &[&str]) -> Value {
     let targets: Vec<Value> = clusters.iter().map(|name| json!({"name": name, "replicas": 1})).collect();
     with(binding(name), json!({"spec": {"clusters": targets, "suspension": {"scheduling": true}}}))
@@ -85,7 +85,8 @@ async fn iv1_iv2_a_profile_follows_its_cluster() {
     assert_eq!(profile["status"]["version"]["kubernetes"], "v1.36.2");
     assert_eq!(profile["metadata"]["generation"], 1);
 
-    // A MemberCluster of the same name gets another name, and gives it back when it is alone.
+    // A MemberCluster with the same name gets another profile name, and the name is released once
+    // it is the only one.
     let member = json!({"metadata": {"name": "m1"}, "spec": {"identity": {"kind": "User", "name": "agent"}}});
     let member = with(json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster"}), member);
     done(&admin, Method::POST, MEMBERS, &member).await;
@@ -127,7 +128,7 @@ async fn iv3_a_decision_follows_its_binding_in_slices() {
     assert_eq!(slices[2]["metadata"]["labels"]["multicluster.x-k8s.io/decision-index"], "2");
     assert_eq!(slices[0]["metadata"]["uid"], decision["metadata"]["uid"], "the first slice stays");
 
-    // A cluster that joins comes into a slice with space, and moves no other one.
+    // A joining cluster is added to a slice with space, and moves no other one.
     let versions = |slices: &[Value]| -> Vec<Value> {
         slices.iter().map(|slice| slice["metadata"]["resourceVersion"].clone()).collect()
     };
@@ -138,7 +139,7 @@ async fn iv3_a_decision_follows_its_binding_in_slices() {
     assert_eq!(chosen(&with_it[2]), ["a", "m200", "m201", "m202", "m203", "m204"]);
     let slices = with_it;
 
-    // What changes no cluster writes no decision.
+    // A change without another cluster writes no decision.
     let before = slices[0]["metadata"]["resourceVersion"].clone();
     done(&admin, Method::PATCH, &at, &json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(list(&admin, DECISIONS).await[0]["metadata"]["resourceVersion"], before);
@@ -150,7 +151,7 @@ async fn iv3_a_decision_follows_its_binding_in_slices() {
     server.terminate();
 }
 
-/// Programs that follow decisions remove a workload from the clusters that are not listed.
+/// Consumers of decisions remove a workload from the clusters that are not listed.
 #[tokio::test]
 async fn a_decision_lists_a_cluster_until_its_eviction_ends() {
     let home = tempfile::tempdir().unwrap();
@@ -169,7 +170,7 @@ async fn a_decision_lists_a_cluster_until_its_eviction_ends() {
     let graceful = json!([task("m2", "Gracefully"), task("m0", "Directly")]);
     let evicted = decided(json!({"gracefulEvictionTasks": graceful})).await;
     assert_eq!(evicted, ["m1 Scheduled", "m2 BeingEvicted"]);
-    // The last copy stays, too; and a cluster to which the workload returns is a target.
+    // The last copy remains, too; a cluster to which the workload returns is a target.
     assert_eq!(decided(json!({"clusters": []})).await, ["m2 BeingEvicted"]);
     assert_eq!(decided(json!({"clusters": [{"name": "m2", "replicas": 1}]})).await, ["m2 Scheduled"]);
     assert_eq!(decided(json!({"gracefulEvictionTasks": []})).await, ["m2 Scheduled"]);
@@ -237,7 +238,7 @@ async fn iv4_clients_only_read_and_a_start_tells_what_was_not_told() {
         let reply = refused(method.clone(), path, media).await;
         assert_eq!(reply.code, 405, "{method}: {}", reply.text());
     }
-    // What clients may clean up is told again at once.
+    // Objects that a client has deleted are written again at once.
     done(&admin, Method::DELETE, DECISIONS, &Value::Null).await;
     assert_eq!(names(&list(&admin, DECISIONS).await), ["early"]);
     server.terminate();

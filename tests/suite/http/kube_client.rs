@@ -73,7 +73,7 @@ async fn long_lists_come_in_pages_of_one_state() {
     loop {
         let list = api.list(&page).await.unwrap();
         names.extend(list.items.iter().map(ResourceExt::name_any));
-        // Changes between two pages are not in them.
+        // Changes between two pages are not included.
         api.create(&PostParams::default(), &object(&format!("x{}", names.len()))).await.unwrap();
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
@@ -157,7 +157,7 @@ async fn ap28_a_client_applies_forces_and_is_told_of_conflicts() {
     server.stop().await;
 }
 
-/// A kind, as a controller in Rust declares it.
+/// A kind as a controller in Rust declares it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WorkloadRebalancer {

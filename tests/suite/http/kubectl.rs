@@ -1,4 +1,4 @@
-//! kubectl, where it is installed: commands of a user, with the kubeconfig that the server wrote.
+//! kubectl, if installed: commands of a user, with the kubeconfig that the server wrote.
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -19,7 +19,7 @@ pub struct Kubectl {
 }
 
 impl Kubectl {
-    /// `None` where kubectl is not installed; a line says so.
+    /// Returns `None` and prints a line if kubectl is not installed.
     pub async fn find(server: &TestServer) -> Option<Kubectl> {
         let asked = Command::new("kubectl").args(["version", "--client"]).output().await;
         if !asked.is_ok_and(|output| output.status.success()) {
@@ -42,7 +42,7 @@ impl Kubectl {
         output.unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end")).unwrap()
     }
 
-    /// The output of kubectl, which must succeed.
+    /// Returns the output of kubectl, which must succeed.
     #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> impl Future<Output = String> {
         let caller = std::panic::Location::caller();
@@ -50,21 +50,21 @@ impl Kubectl {
             let output = self.output(arguments).await;
             let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             assert!(output.status.success(), "{caller}: kubectl {arguments:?}\n{out}{err}");
-            // Some triggers here name workloads that have no binding, and are told so.
+            // Some triggers here name workloads without a binding, and cause warnings.
             let is_other = |line: &&str| line.contains("Warning") && !line.contains("no binding of");
             assert_eq!(err.lines().find(is_other), None, "{caller}: kubectl {arguments:?}");
             out.into_owned()
         }
     }
 
-    /// The error output of kubectl, which must fail.
+    /// Returns the error output of kubectl, which must fail.
     async fn fail(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments).await;
         assert!(!output.status.success(), "kubectl {arguments:?}\n{}", String::from_utf8_lossy(&output.stdout));
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// A file with this object. JSON will do, because YAML is a superset of it.
+    /// Writes a file with this object, in JSON, which is valid YAML.
     pub fn file(&self, name: &str, object: &Value) -> String {
         let path = self.home.path().join(name);
         std::fs::write(&path, object.to_string()).unwrap();
@@ -83,7 +83,7 @@ async fn di6_kubectl_finds_what_is_served() {
     let resources = kubectl.run(&["api-resources"]).await;
     let lines: Vec<_> = resources.lines().filter(|line| line.starts_with("resourcebindings ")).map(columns).collect();
     assert!(lines.contains(&vec!["resourcebindings", "rb", "work.karmada.io/v1alpha2", "true", "ResourceBinding"]));
-    // Both families have a kind of this name. The bare name means Karmada's; Fleet's needs its
+    // Both families have a kind of this name. The bare name means Karmada's; KubeFleet's needs its
     // group.
     assert_eq!(lines.len(), 2);
     for (name, group) in [
@@ -177,7 +177,7 @@ async fn kubectl_applies_shows_edits_and_deletes() {
 
     let missing = kubectl.fail(&with(&["get", "rb", "nothing"])).await;
     assert_eq!(missing.trim(), "Error from server (NotFound): resourcebindings.work.karmada.io \"nothing\" not found");
-    // A newer kubectl goes on: `from shop namespace`.
+    // A newer kubectl continues: `from shop namespace`.
     let deleted = kubectl.run(&with(&["delete", "rb", "web"])).await;
     assert!(deleted.starts_with("resourcebinding.work.karmada.io \"web\" deleted"), "{deleted}");
     kubectl.run(&with(&["delete", "rb", "--all"])).await;

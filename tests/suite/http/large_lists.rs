@@ -1,7 +1,7 @@
-//! The largest body of each list and map of each kind costs time that grows with its size.
+//! The largest body of each list and map of each kind costs time that grows linearly with its size.
 //!
-//! The lists are found in the OpenAPI documents, so that new ones are covered. A body that is
-//! refused counts, too: each check of the server may be the slow one.
+//! The lists are found in the OpenAPI documents, so new ones are covered. Rejected bodies count,
+//! too: any check of the server may be the slow one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 
 use crate::process::ServerProcess;
 
-/// The size of a body and the CPU time that a request may take. An optimised server has 2 s for the
-/// largest body. One without optimisation is about ten times slower, and gets a tenth of the body:
-/// with it, steps that compare each item with each take ten seconds.
+/// The size of a body and the CPU time limit of its request. An optimized server has 2 s for the
+/// largest body. An unoptimized one is about ten times slower, and gets a tenth of the body:
+/// quadratic steps then take ten seconds.
 const BYTES: usize = if cfg!(debug_assertions) { 300_000 } else { 2_900_000 };
 const CPU_MAX: Duration = Duration::from_secs(if cfg!(debug_assertions) { 4 } else { 2 });
-/// Annotations may have less.
+/// Annotations have a lower limit.
 const ANNOTATION_BYTES: usize = 200_000;
 
 /// A kind that clients create, and the schemas of its document.
@@ -58,7 +58,7 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// What a kind needs to be accepted beside the list.
+/// Returns the further fields that a kind requires.
 fn base(kind: &str) -> Value {
     let workload = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"});
     let select = json!([{"kind": "Deployment"}]);
@@ -96,7 +96,7 @@ impl Kind {
         }
     }
 
-    /// The paths of all lists and maps. `[]` and `{}` stand for an item.
+    /// Returns the paths of all lists and maps. `[]` and `{}` stand for an item.
     fn lists(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();
         self.find(&self.schema, &mut Vec::new(), &mut Vec::new(), &mut found);
@@ -131,7 +131,7 @@ impl Kind {
         above.pop();
     }
 
-    /// A value of the schema that differs from that of another number.
+    /// Returns a value of the schema that is distinct per number.
     fn value(&self, schema: &Value, name: &str, number: usize, depth: usize) -> Value {
         let schema = self.resolved(schema);
         if let Some(one_of) = schema["enum"].as_array() {
@@ -163,7 +163,7 @@ impl Kind {
         }
     }
 
-    /// A body whose list at `path` is as large as it may be. `shift`: 0 or 1, for other items.
+    /// Returns a body with a list of maximum size at `path`. `shift`: 0 or 1, for other items.
     fn body(&self, path: &[String], shift: usize) -> Value {
         let mut object = self.with_list(&self.schema, path, path, shift);
         let fields = object.as_object_mut().unwrap();
@@ -193,7 +193,7 @@ impl Kind {
             [name, rest @ ..] => {
                 let mut object = match rest.is_empty() || name == "spec" || name == "metadata" || name == "status" {
                     true => Map::new(),
-                    // The members that are required beside the list.
+                    // The required members other than the list.
                     false => self.value(schema, "", 1, 2).as_object().cloned().unwrap_or_default(),
                 };
                 object.insert(name.clone(), self.with_list(&schema["properties"][name], rest, path, shift));
@@ -220,7 +220,7 @@ impl Kind {
     }
 }
 
-/// The CPU time that the process has used.
+/// Returns the CPU time that the process has used.
 fn cpu_time(server: &ServerProcess) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{}/stat", server.id())).expect("Linux");
     let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -229,7 +229,7 @@ fn cpu_time(server: &ServerProcess) -> Duration {
     Duration::from_millis(10 * (ticks(11) + ticks(12)))
 }
 
-/// Sends a request, and returns its status code and the CPU time until the server is done with it.
+/// Sends a request, and returns its status code and the CPU time until the server has finished it.
 async fn measured(server: &ServerProcess, client: &Client, request: (Method, String, Value)) -> (u16, Duration) {
     let (method, path, body) = request;
     let content_type = match method {

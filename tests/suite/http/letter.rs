@@ -1,5 +1,5 @@
-//! Requests that are odd but legal, or nearly so, and are answered to the letter as the server for
-//! custom resources of Kubernetes 1.36 answers them (TL1 to TL10).
+//! Unusual requests, legal or nearly so, are handled exactly as by the server for custom resources
+//! of Kubernetes 1.36 (TL1 to TL10).
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn message(reply: &Reply) -> String {
     reply.json()["message"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A rebalancer's text, with more members of its metadata.
+/// Returns the text of a rebalancer with more members of its metadata.
 fn text(metadata: &str) -> String {
     let workload = workload("w");
     format!(
@@ -224,7 +224,7 @@ async fn tl9_metadata_has_the_types_that_upstream_demands() {
 /// Sends bytes over HTTP/1.1, and reads until the server closes the connection.
 async fn exchanged(server: &TestServer, request: &[u8]) -> (String, Value) {
     let mut stream = server.admin().over(Protocol::Http1).try_connect().await.unwrap();
-    // The server may answer and stop reading before it has everything.
+    // The server may respond and stop reading before it has everything.
     let _ = stream.write_all(request).await;
     let mut answer = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await;
@@ -234,7 +234,7 @@ async fn exchanged(server: &TestServer, request: &[u8]) -> (String, Value) {
     (head.to_owned(), serde_json::from_str(body).unwrap_or_else(|_| panic!("{body:?} is no Status")))
 }
 
-/// What hyper refuses by itself, before there is a request.
+/// Rejections by hyper, before there is a request.
 #[tokio::test]
 async fn tl10_a_head_that_cannot_be_read_is_answered_with_a_status() {
     let server = TestServer::start().await;
@@ -256,7 +256,7 @@ async fn tl10_a_head_that_cannot_be_read_is_answered_with_a_status() {
         assert_eq!((&status["kind"], &status["reason"]), (&json!("Status"), &json!(reason)), "{shown}");
         assert_eq!(status["code"], code, "{shown}");
     }
-    // A request before it is answered as usual.
+    // An earlier request receives its usual response.
     let two = format!("GET {REBALANCERS} HTTP/1.1\r\nHost: x\r\n\r\nG@T / HTTP/1.1\r\n\r\n");
     let mut stream = server.admin().over(Protocol::Http1).try_connect().await.unwrap();
     stream.write_all(two.as_bytes()).await.unwrap();
@@ -264,7 +264,7 @@ async fn tl10_a_head_that_cannot_be_read_is_answered_with_a_status() {
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("WorkloadRebalancerList"), "{answer}");
     assert!(answer.contains("HTTP/1.1 400 Bad Request") && answer.ends_with("\"code\":400}\n"), "{answer}");
-    // Over HTTP/2 the server reads longer heads than it takes, so that its refusal is a Status.
+    // Over HTTP/2 the server reads longer heads than it accepts, so that its rejection is a Status.
     let group = ("x-remote-group", &*"g".repeat(200));
     let reply = server.admin().over(Protocol::Http2).send(Method::GET, REBALANCERS, &vec![group; 7_000], "").await;
     assert_eq!((reply.code.as_u16(), &reply.json()["reason"]), (431, &json!("RequestHeaderFieldsTooLarge")));

@@ -1,4 +1,4 @@
-//! Bounds of requests and answers: body size, compression, long lists.
+//! Limits of requests and responses: body size, compression, long lists.
 
 use std::io::Read;
 
@@ -53,7 +53,8 @@ async fn li3_three_mebibytes_are_taken_and_more_is_413_over_both_protocols() {
     server.stop().await;
 }
 
-/// A client that is still sending when it is refused must find the answer, not a broken connection.
+/// A client that is still sending when it is rejected must receive the response, not a broken
+/// connection.
 #[tokio::test]
 async fn a_refusal_before_the_body_is_read_leaves_the_connection_usable() {
     let server = TestServer::start().await;
@@ -122,8 +123,8 @@ async fn ct7_large_answers_are_compressed_for_who_takes_it_and_mean_the_same() {
     server.stop().await;
 }
 
-/// The runtime has one thread, and the work on the large body leaves it: `write` has the test that
-/// shows it.
+/// The runtime has one thread, and the work on the large body is moved off it, as a test of `write`
+/// shows.
 #[tokio::test]
 async fn a_large_body_is_admitted_while_others_are_answered() {
     let server = TestServer::start().await;

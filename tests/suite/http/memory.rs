@@ -1,5 +1,5 @@
-//! The memory of a server process: for each stored byte, for a request that is refused, and for a
-//! namespace. And its log: for one object.
+//! The memory of a server process per stored byte, per rejected request and per namespace, and its
+//! log per object.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn policies(namespace: &str) -> String {
     format!("/apis/policy.karmada.io/v1alpha1/namespaces/{namespace}/propagationpolicies")
 }
 
-/// A policy with so many selectors, each by a label of its own.
+/// Returns a policy with `count` selectors, each by a distinct label.
 fn policy(name: &str, selectors: usize) -> Value {
     let selector = |number: usize| {
         let labels = json!({"matchLabels": {"app": format!("a{number}")}});
@@ -31,7 +31,7 @@ async fn create(admin: &Raw, namespace: &str, object: &Value) -> Reply {
     admin.send(Method::POST, &policies(namespace), &[JSON], object.to_string()).await
 }
 
-/// The largest resident set so far, in bytes.
+/// Returns the peak resident set size in bytes.
 fn peak(server: &ServerProcess) -> usize {
     let line = server.kernel_says("VmHWM").expect("Linux");
     line.split_whitespace().next().and_then(|kib| kib.parse::<usize>().ok()).expect("a number") * 1024
@@ -58,7 +58,8 @@ async fn stored_policies_take_a_few_times_their_size() {
     }
     let after = peak(&server);
     assert!(server.terminate().success());
-    // The text, its parsed form, and the log take less than ten bytes for each; fifty before.
+    // The text, its parsed form and the log take less than ten bytes each; fifty in a former
+    // version.
     let grown = after.saturating_sub(before);
     assert!(grown < 10 * sent + 48 * MIB, "{} MiB for {} MiB", grown / MIB, sent / MIB);
     let again = ServerProcess::start(home.path(), &[]);

@@ -1,4 +1,4 @@
-//! The server as its clients see it: over real TLS, by raw HTTP, kube-rs and kubectl.
+//! The server over real TLS: by raw HTTP, kube-rs and kubectl.
 
 mod apply;
 mod auth;

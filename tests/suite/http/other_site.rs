@@ -1,5 +1,5 @@
-//! A browser with the administrator's certificate, on a page of another site: whatever it is told
-//! to send is refused, before anything is read or done (WH1).
+//! A browser with the administrator's certificate on a page of another site: all its requests are
+//! rejected before anything is read or changed (WH1).
 
 use ballast::server::Cors;
 use http::Method;
@@ -23,7 +23,7 @@ fn approved() -> String {
 }
 
 async fn code(client: &Raw, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> u16 {
-    // A refused stranger has to connect anew (AN11).
+    // A rejected client must reconnect (AN11).
     client.send(method, path, headers, body.to_owned()).await.code.as_u16()
 }
 
@@ -36,16 +36,16 @@ async fn wh1_a_page_of_another_site_does_nothing_with_the_browser_s_certificate(
             &[("sec-fetch-site", "same-site"), ("origin", "https://wiki.localhost")],
             &[CROSS, ("sec-fetch-mode", "no-cors")],
             &[CROSS, ("origin", "https://localhost")],
-            // Older browsers say the origin alone; that of a sandboxed frame is null.
+            // Older browsers send only the origin; that of a sandboxed frame is null.
             &[EVIL],
             &[("origin", "null")],
             &[("origin", "https://localhost:8443")],
-            // Whoever the client is, it is no proxy.
+            // Such a client is not a proxy.
             &[EVIL, ("x-forwarded-host", "evil.example")],
             &[CROSS, ("sec-fetch-mode", "navigate")],
         ] {
             for (method, path, body) in [
-                // Without a Content-Type a body is JSON, and the browser asks for no permission.
+                // Without a Content-Type a body is JSON, and the browser needs no preflight.
                 (Method::POST, REBALANCES, approved()),
                 (Method::GET, CLUSTERS, String::new()),
                 (Method::GET, "/version", String::new()),
@@ -75,7 +75,7 @@ async fn wh1_the_own_page_links_to_it_and_other_clients_pass() {
         (Method::POST, REBALANCES, [].as_slice(), 201),
         (Method::POST, REBALANCES, &[own], 201),
         (Method::POST, REBALANCES, &[("origin", "https://LOCALHOST")], 201),
-        // Behind a kube-apiserver and `kubectl proxy` the Host is another one.
+        // Behind a kube-apiserver and `kubectl proxy` the Host differs.
         (Method::POST, REBALANCES, &[("sec-fetch-site", "same-origin"), ("origin", "http://127.0.0.1:8001")], 201),
         (Method::GET, CLUSTERS, &[("sec-fetch-site", "none")], 200),
         (Method::GET, "/ui/", &navigates, 200),
@@ -117,8 +117,8 @@ async fn wh1_pages_of_allowed_origins_pass() {
     server.stop().await;
 }
 
-/// A browser sends the certificate with a WebSocket as well, asks for no permission, and shows the
-/// page what comes.
+/// A browser sends the certificate with a WebSocket as well, without a preflight, and passes the
+/// messages to the page.
 #[tokio::test]
 async fn wh1_a_websocket_of_another_site_reaches_no_member() {
     let member = Member::start().await;
@@ -139,7 +139,7 @@ async fn wh1_a_websocket_of_another_site_reaches_no_member() {
         stream.read_exact(&mut answer).await.unwrap();
         String::from_utf8_lossy(&answer).into_owned()
     };
-    // The member has no secret here, which is the next thing that an upgrade asks for.
+    // The member has no secret here, which an upgrade would need next.
     assert_eq!(asked("Origin: https://localhost\r\n").await, "HTTP/1.1 503");
     assert_eq!(asked("Origin: https://evil.example\r\n").await, "HTTP/1.1 403");
     assert_eq!(asked("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: websocket\r\n").await, "HTTP/1.1 403");

@@ -1,5 +1,5 @@
-//! Fields that upstream does not have outlive clients that do not know them, as Karmada's detector
-//! does not (D54). Each request is what such a client sends.
+//! Fields that upstream does not have survive clients that do not know them, such as Karmada's
+//! detector (D54). Each request is one of such a client.
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -29,7 +29,7 @@ fn policy(replicas: i64) -> Value {
     })
 }
 
-/// A binding of the policy, as the detector makes it from this placement.
+/// Returns a binding of the policy, as the detector creates it from this placement.
 fn binding(placement: &Value) -> Value {
     let policy = json!({"metadata": {"annotations": {
         "propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "p"}}});
@@ -37,7 +37,7 @@ fn binding(placement: &Value) -> Value {
     objects::with(objects::binding_in("shop", "web-deployment", "web", spec), policy)
 }
 
-/// The placement through the types of a client that does not know the fields.
+/// Passes the placement through the types of a client without these fields.
 fn known(placement: &Value) -> Value {
     let mut known = placement.clone();
     if let Some(strategy) = known["replicaScheduling"].as_object_mut() {
@@ -112,7 +112,7 @@ async fn a_binding_gets_and_keeps_the_numbers_of_its_policy() {
     let path = format!("{BINDINGS}/web-deployment");
     let touched = api.touch(&path, |binding| binding["spec"]["replicas"] = json!(5)).await;
     assert_eq!(numbers_of(&touched), Some(&numbers(2)), "a touched template");
-    // The policy changes, and the detector brings what it knows of that.
+    // The policy changes, and the detector copies the fields that it knows.
     let tolerations = json!([{"key": "a", "operator": "Exists"}]);
     let mut changed = policy(3);
     changed["spec"]["placement"]["clusterTolerations"] = tolerations.clone();
@@ -128,7 +128,7 @@ async fn a_binding_gets_and_keeps_the_numbers_of_its_policy() {
     api.server.stop().await;
 }
 
-/// Karmada's detector knows neither bounds nor `whenUnsatisfiable`, whatever the strategy is (S7).
+/// Karmada's detector knows neither bounds nor `whenUnsatisfiable`, for any strategy (S7).
 #[tokio::test]
 async fn s7_a_binding_gets_and_keeps_the_bounds_and_wishes_of_its_policy() {
     let api = Api::start().await;
@@ -156,7 +156,7 @@ async fn s7_a_binding_gets_and_keeps_the_bounds_and_wishes_of_its_policy() {
     let forget = |policy: &mut Value| policy["spec"]["placement"] = bare.clone();
     let touched = api.touch(&format!("{POLICIES}/p"), forget).await;
     assert_eq!(touched["spec"]["placement"], own, "a touched policy");
-    // One of the fields says that the client knows them.
+    // One of the fields shows that the client knows them.
     let strict = |binding: &mut Value| {
         binding["spec"]["placement"] = bare.clone();
         binding["spec"]["placement"]["replicaScheduling"]["whenUnsatisfiable"] = json!("DoNotSchedule");
@@ -185,7 +185,7 @@ async fn a_binding_of_no_policy_is_nobody_s_but_its_writer_s() {
     api.server.stop().await;
 }
 
-/// A placement like that of a policy is no reason to tell what else the policy says.
+/// A placement equal to that of a policy does not reveal the other fields of the policy.
 #[tokio::test]
 async fn wh9_a_binding_gets_the_fields_of_the_policy_that_manages_it_and_of_no_other() {
     let api = Api::start().await;
@@ -222,7 +222,7 @@ async fn wh9_a_binding_gets_the_fields_of_the_policy_that_manages_it_and_of_no_o
     {
         let mut claiming = binding(&placement(3));
         claiming["metadata"] = json!({"name": format!("web-{index}"), "annotations": annotations});
-        // Absent means its own.
+        // Absent means the policy's own namespace.
         claiming["spec"]["resource"].as_object_mut().unwrap().remove("namespace");
         let made = api.send(Method::POST, BINDINGS, "application/json", &claiming).await;
         assert_eq!(numbers_of(&made), expected.as_ref(), "{annotations}");

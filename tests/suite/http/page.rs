@@ -1,5 +1,5 @@
-//! The page of a standalone server: its files for everybody, the API for who signs in, and JSON as
-//! a browser wants it.
+//! The page of a standalone server: its files are public, the API requires authentication, and
+//! browsers receive indented JSON.
 
 use http::Method;
 
@@ -15,7 +15,7 @@ async fn the_page_is_for_everybody_and_the_api_is_not() {
     assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     let of_everybody = [("/ui", 308), ("/ui/main.js", 200), ("/ui/nothing", 404), ("/favicon.ico", 200)];
     for (path, code) in of_everybody.into_iter().chain([("/apis", 401), ("/uix", 401)]) {
-        // A refused client has to connect anew (AN11).
+        // A rejected client must reconnect (AN11).
         let reply = nobody.connect().await.send(Method::GET, path, &[], "").await;
         assert_eq!(reply.code, code, "{path}");
     }

@@ -1,6 +1,6 @@
-//! One user's requests do not starve the others (LI4, LI10 to LI12): strangers that drip,
-//! bodies that never come, a reviewer that never stops, large patches. Each test shows that another
-//! user and the probes are served meanwhile.
+//! The requests of one user do not starve others (LI4, LI10 to LI12): slow strangers, bodies that
+//! never arrive, endless reviews, large patches. Each test checks that another user and the probes
+//! are served meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ const REVIEWS: &str = "/apis/ballast.dev/v1alpha1/placementreviews";
 const LOCAL_REVIEWS: &str = "/apis/ballast.dev/v1alpha1/namespaces/shop/localplacementreviews";
 const OTHER_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/other/resourcebindings";
 
-/// jane may do anything in `shop`, bob in `other`, and nobody nothing.
+/// jane may do anything in `shop`, bob in `other`; no other user has rights.
 const POLICY: &str = "rules:
 - {users: [jane], verbs: ['*'], apiGroups: ['*'], resources: ['*'], namespaces: [shop]}
 - {users: [bob], verbs: ['*'], apiGroups: ['*'], resources: ['*'], namespaces: [other]}
@@ -49,7 +49,7 @@ async fn server_with(connections: ConnectionLimits) -> TestServer {
     TestServer::with(Options { policy, connections, ..Options::default() }).await
 }
 
-/// A connection with a request that is refused, whose body comes a byte at a time.
+/// Opens a connection with a rejected request, and sends its body byte by byte.
 async fn stranger(client: &Raw) -> Option<TlsStream<TcpStream>> {
     let mut stream = client.try_connect().await.ok()?;
     stream.write_all(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n ").await.ok()?;
@@ -57,8 +57,8 @@ async fn stranger(client: &Raw) -> Option<TlsStream<TcpStream>> {
     Some(stream)
 }
 
-/// Opens `count` connections of strangers, several at a time, and drips on those that are open.
-/// Returns how many came in.
+/// Opens `count` connections of strangers, several at a time, and sends single bytes on the open
+/// ones. Returns the number of accepted connections.
 async fn drip(client: Raw, count: usize, opened: Arc<AtomicUsize>) {
     let client = client.over(Protocol::Http1);
     let mut openers = JoinSet::new();
@@ -79,7 +79,7 @@ async fn drip(client: Raw, count: usize, opened: Arc<AtomicUsize>) {
         });
     }
     let open = openers.join_all().await;
-    // They stay, and go on dripping, until the test drops this.
+    // They continue until the test drops this.
     let mut open: Vec<TlsStream<TcpStream>> = open.into_iter().flatten().collect();
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -89,13 +89,13 @@ async fn drip(client: Raw, count: usize, opened: Arc<AtomicUsize>) {
     }
 }
 
-/// Twice as many as there are places for connections.
+/// Twice the limit of connections.
 #[tokio::test]
 async fn strangers_that_drip_keep_neither_users_nor_probes_out() {
     let server = server_with(ConnectionLimits { connections_max: 48, ..ConnectionLimits::default() }).await;
     let opened = Arc::new(AtomicUsize::new(0));
     let dripping = tokio::spawn(drip(server.nobody(), 96, Arc::clone(&opened)));
-    // A watch is at work, so it stays.
+    // A watch is active, so it remains.
     let watching = server.admin().connect().await;
     let mut watch = watching.open(Method::GET, &format!("{REBALANCERS}?watch=1"), &[], "").await.unwrap().into_body();
     while opened.load(Ordering::Relaxed) < 96 {
@@ -110,7 +110,7 @@ async fn strangers_that_drip_keep_neither_users_nor_probes_out() {
     server.stop().await;
 }
 
-/// A user's watches fill all connections, and another user gets in all the same.
+/// A user's watches use all connections, and another user can still connect.
 #[tokio::test]
 async fn li10_watches_of_one_user_keep_no_newcomer_out() {
     let server = server_with(ConnectionLimits { connections_max: 16, ..ConnectionLimits::default() }).await;
@@ -155,7 +155,7 @@ async fn probes_are_answered_where_strangers_take_all_descriptors() {
     dripping.abort();
 }
 
-/// A connection that says nothing over HTTP/2, and answers when it is asked whether it lives.
+/// Opens an HTTP/2 connection that is silent but responds to pings.
 async fn silent(client: &Raw) -> Option<SendRequest<Empty<Bytes>>> {
     let io = TokioIo::new(client.try_connect().await.ok()?);
     let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.ok()?;
@@ -163,8 +163,8 @@ async fn silent(client: &Raw) -> Option<SendRequest<Empty<Bytes>>> {
     Some(sender)
 }
 
-/// sec-02 with as many connections as the built program takes. Most strangers are silent, because
-/// one that drips is given up after 30 s: on a slow machine there would never be so many at once.
+/// sec-02 with as many connections as the built program accepts. Most strangers are silent, because
+/// a slow one is closed after 30 s: a slow machine would never have so many at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_and_probes_get_in_beside_4096_strangers() {
     const CONNECTIONS: usize = 4096;
@@ -191,7 +191,7 @@ async fn users_and_probes_get_in_beside_4096_strangers() {
             while next.fetch_add(1, Ordering::Relaxed) < strangers {
                 open.extend(silent(&nobody).await);
             }
-            // They stay until the test drops this.
+            // They remain until the test drops this.
             std::future::pending::<()>().await;
             drop(open);
         });
@@ -214,7 +214,7 @@ async fn users_and_probes_get_in_beside_4096_strangers() {
     dripping.abort();
 }
 
-/// Whether this process may have so many open files, after it has raised its limit.
+/// Raises the limit of open files, and returns whether it suffices.
 fn may_open(files: usize) -> bool {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -252,7 +252,7 @@ async fn li12_two_hundred_bodies_that_never_come_keep_no_write_waiting() {
         assert_eq!(server.nobody().get("/livez").await.code, 200);
     }
     assert!(began.elapsed() < Duration::from_secs(10), "none waits for the bodies: {:?}", began.elapsed());
-    // They are given up, or had no room.
+    // They were closed or not accepted.
     while let Some(answer) = waiting.join_next().await {
         let code = answer.unwrap().unwrap();
         assert!(matches!(code, 408 | 429), "{code}");
@@ -327,7 +327,7 @@ fn own_binding(namespace: &str, name: &str) -> String {
         .to_string()
 }
 
-/// sec-09: those that write a large object wait for each other, and nobody else does.
+/// sec-09: writers of a large object wait for each other, and block no other request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_object_costs_its_writer() {
     let server = server_with(ConnectionLimits::default()).await;
@@ -370,7 +370,7 @@ async fn a_large_object_costs_its_writer() {
     server.stop().await;
 }
 
-/// oas-13, oas-14: a request of a megabyte has no large answer, and takes no long time.
+/// oas-13, oas-14: a request of a megabyte has no large response, and takes no long time.
 #[tokio::test]
 async fn li11_a_small_request_has_no_large_answer() {
     let server = TestServer::start().await;
@@ -412,7 +412,7 @@ async fn li11_a_small_request_has_no_large_answer() {
         assert_eq!(reply.code, code, "{name}: {shown}");
         let echoed = if code == 201 { 4 << 20 } else { 1 << 20 };
         assert!(reply.body.len() < echoed, "{name}: {} bytes", reply.body.len());
-        // In an unoptimised build, on a machine that is busy.
+        // In an unoptimized build, on a busy machine.
         assert!(began.elapsed() < Duration::from_secs(60), "{name}: {:?}", began.elapsed());
         if code == 422 && name == "empty items" {
             let causes = reply.json()["details"]["causes"].as_array().unwrap().clone();

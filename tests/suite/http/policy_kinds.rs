@@ -1,5 +1,5 @@
 //! The other kinds of `policy.karmada.io`: override policies, taint policies and quotas. Each rule
-//! of upstream's webhooks has a row with the field and the sentence of the answer (QU7-QU9).
+//! of upstream's webhooks has a row with the field and the message of the response (QU7-QU9).
 
 use http::Method;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn object(path: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// Each spec is refused for its one field, in this sentence.
+/// Asserts that each spec is rejected for its one field, with this message.
 async fn refused(path: &str, rows: &[(Value, &str, &str)]) {
     let server = TestServer::start().await;
     let connection = server.admin().connect().await;

@@ -1,5 +1,5 @@
-//! The rules and the defaults for policies of both families. Each rule of upstream's schemas and
-//! webhooks, and of the seeds, has a row with the field that the answer names.
+//! Rules and defaults for policies of both families. Each rule of upstream's schemas and webhooks,
+//! and of the seeds, has a row with the field in the response.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(super) const WIDE: &str = "/apis/policy.karmada.io/v1alpha1/clusterpropagati
 const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
 const OWN_PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/shop/resourceplacements";
 
-/// A policy of this path's kind. `spec` is added to the required fields.
+/// Returns a policy of this path's kind. `spec` is added to the required fields.
 pub(super) fn object(path: &str, name: &str, spec: &Value) -> Value {
     let (api_version, kind, selector) = match path {
         OWN => ("policy.karmada.io/v1alpha1", "PropagationPolicy", karmada_selector()),
@@ -38,14 +38,14 @@ fn namespace(name: &str) -> Value {
     json!({"group": "", "version": "v1", "kind": "Namespace", "name": name})
 }
 
-/// The fields that a refusal names.
+/// Returns the fields in a rejection.
 pub(super) fn fields(reply: &Reply) -> Vec<String> {
     let status = reply.json();
     let causes = status["details"]["causes"].as_array().cloned().unwrap_or_default();
     causes.iter().map(|cause| cause["field"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// Posts the spec of each row to each path. Each is refused for exactly its field.
+/// POSTs the spec of each row to each path. Each is rejected for exactly its field.
 async fn refused_for_their_fields(paths: &[&str], rows: &[(Value, &str)]) {
     let server = TestServer::start().await;
     let connection = server.admin().connect().await;
@@ -71,7 +71,7 @@ fn divided(strategy: Value) -> Value {
     placed(json!({"replicaScheduling": strategy}))
 }
 
-/// A group that overflows into `overflow`, with a division by room.
+/// Returns a group that overflows into `overflow`, with a division by capacity.
 fn overflowing(inline: Value, overflow: Value) -> Value {
     let mut term = json!({"affinityName": "a", "overflowAffinities": overflow});
     term.as_object_mut().unwrap().extend(inline.as_object().unwrap().clone());
@@ -226,7 +226,7 @@ async fn what_breaks_a_rule_of_karmada_s_policies_is_refused_for_its_field() {
                 "specifyPreference": {"staticSpecifyList": [{"targetCluster": {}, "replicas": 2_147_483_648_i64}]}})),
             "spec.placement.replicaScheduling.specifyPreference.staticSpecifyList[0].replicas",
         ),
-        // What happens where not all fits, and bounds of clusters (S7).
+        // Behavior if not all replicas fit, and bounds of clusters (S7).
         (
             placed(json!({"spreadConstraints": [{"spreadByField": "cluster", "whenUnsatisfiable": "Perhaps"}]})),
             "spec.placement.spreadConstraints[0].whenUnsatisfiable",
@@ -252,7 +252,7 @@ async fn what_breaks_a_rule_of_karmada_s_policies_is_refused_for_its_field() {
             divided(json!({"clusterBounds": [{"maxReplicas": 2}]})),
             "spec.placement.replicaScheduling.clusterBounds[0].targetCluster",
         ),
-        // Each is possible alone, and not beside the other.
+        // Each is valid alone, but not with the other.
         (
             divided(json!({"clusterBounds": [
                 {"targetCluster": {"clusterNames": ["m1"]}, "minReplicas": 3},

@@ -1,5 +1,5 @@
-//! Requests through `clusters/{name}/proxy`, to members that are real servers over TLS: one that
-//! tells what it was asked, and another Ballast.
+//! Requests through `clusters/{name}/proxy` to members that are real servers over TLS: a fake that
+//! echoes requests, and another Ballast.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +57,7 @@ rules:
   resources: [clusters/proxy]
 ";
 
-/// A server that knows the member, with the given spec on top.
+/// Starts a server that knows the member, with changes to its spec.
 async fn server_for(ca: &Path, cluster: &Value) -> (TestServer, TempDir) {
     let secrets = tempfile::tempdir().unwrap();
     write_secret(secrets.path(), &fs::read(ca).unwrap());
@@ -114,7 +114,7 @@ async fn cp1_cp2_each_method_reaches_the_member_in_the_name_of_the_user() {
             for name in ["x-remote-user", "cookie", "impersonate-uid", "connection"] {
                 assert!(heard.get(name).is_none(), "{name}: {heard}");
             }
-            // A header that speaks for the whole origin, or an unknown one, is the member's alone.
+            // A header that applies to the whole origin, or an unknown one, is only for the member.
             let mut names: Vec<&str> = reply.headers.keys().map(HeaderName::as_str).collect();
             names.retain(|name| !["content-length", "transfer-encoding", "vary"].contains(name));
             names.sort_unstable();
@@ -316,7 +316,7 @@ async fn cp5_an_upgrade_becomes_a_tunnel_of_bytes_both_ways() {
             "{method} {} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: {protocol}\r\ncontent-length: 0\r\n\r\n",
             through("/exec?command=sh")
         );
-        // What comes right behind the request belongs to the other protocol.
+        // Bytes directly after the request belong to the other protocol.
         stream.write_all(format!("{request}early ").as_bytes()).await.unwrap();
         let answer = head(&mut stream).await.to_ascii_lowercase();
         assert!(answer.starts_with("http/1.1 101 "), "{answer}");
@@ -341,7 +341,7 @@ async fn cp5_an_upgrade_becomes_a_tunnel_of_bytes_both_ways() {
     let mut rest = Vec::new();
     tokio::time::timeout(PATIENCE, first.read_to_end(&mut rest)).await.expect("the end comes back").unwrap();
     assert!(rest.is_empty());
-    // The other one is still open, and must not hold up the end of the server.
+    // The other one is still open, and must not delay the shutdown of the server.
     server.stop().await;
     let ended = tokio::time::timeout(PATIENCE, open.remove(0).read_to_end(&mut rest)).await.expect("it ends, too");
     assert!(ended.is_ok() || rest.is_empty());
@@ -482,7 +482,7 @@ async fn cp1_every_replica_reaches_members_by_itself() {
     for (_, admin) in &replicas {
         let told = admin.send(Method::POST, &through("/x"), &[], "said").await.json();
         assert_eq!((&told["method"], &told["body"]), (&json!("POST"), &json!("said")));
-        // What goes through the leader loses its upgrade.
+        // Requests that pass through the leader lose their upgrade.
         let mut stream = admin.clone().over(Protocol::Http1).try_connect().await.unwrap();
         let request =
             format!("POST {} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: x\r\n\r\n", through("/exec"));

@@ -1,4 +1,4 @@
-//! A quota holds against what clients write, over HTTPS (QU1-QU3).
+//! Quotas apply to client writes, over HTTPS (QU1-QU3).
 
 use http::Method;
 use serde_json::{Value, json};
@@ -128,7 +128,7 @@ async fn qu2_what_uses_no_more_than_before_is_not_looked_at() {
     shop.server.stop().await;
 }
 
-/// Twenty clients at once want what is there for two.
+/// Twenty concurrent clients request capacity that suffices for two.
 #[tokio::test]
 async fn qu2_clients_that_come_together_do_not_overshoot() {
     let shop = Shop::open().await;
@@ -145,7 +145,7 @@ async fn qu2_clients_that_come_together_do_not_overshoot() {
 }
 
 /// Karmada's webhook counts quotas itself, by a PUT of the status from its cache, for many bindings
-/// at once. It refuses a binding after a few conflicts.
+/// at once. It rejects a binding after a few conflicts.
 #[tokio::test]
 async fn qu5_a_status_that_differs_in_what_is_counted_alone_is_no_write_and_no_conflict() {
     let shop = Shop::open().await;
@@ -207,7 +207,7 @@ async fn an_eviction_task_of_a_client_holds_what_was_there_and_counts() {
     let without = json!({"spec": {"gracefulEvictionTasks": null}});
     assert_eq!(shop.send(Method::PATCH, &path, MERGE, &without).await.code, 200);
     assert_eq!(shop.used().await, "20m");
-    // Leaves the only cluster: its replicas still count.
+    // It leaves the only cluster: its replicas still count.
     let left = shop.send(Method::PATCH, &path, MERGE, &tasks(json!([task("m1", huge), task("m2", huge)]))).await;
     assert_eq!((left.code.as_u16(), replicas(&left.json())), (200, vec![2, 0]), "{}", left.text());
     assert_eq!(shop.used().await, "10m", "one of them is what the workload wants, the other moves");

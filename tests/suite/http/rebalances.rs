@@ -1,5 +1,5 @@
-//! The kinds of `ballast.dev` as clients meet them: verbs, refusals with field paths, who may
-//! approve, columns and `kubectl explain`.
+//! The kinds of `ballast.dev` for clients: verbs, rejections with field paths, rights to approve,
+//! columns and `kubectl explain`.
 
 use ballast::api::ballast::v1alpha1::{
     APPROVED_BY, BindingRef, CHANGED_BY, CREATED_BY, Move, MovePhase, MoveSpec, MoveStatus,
@@ -36,7 +36,7 @@ fn warnings(reply: &Reply) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// A move as the executor would write it.
+/// Writes a Move as the executor does.
 fn a_move() -> Map<String, Value> {
     let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
     let one = Move {
@@ -173,7 +173,7 @@ async fn bd8_who_may_not_approve_neither_creates_nor_changes_an_approved_rebalan
     let done = approve(&chief).await;
     assert_eq!(done.code, 200, "{}", done.text());
     assert_eq!(done.json()["metadata"]["annotations"][APPROVED_BY], "chief");
-    // Whoever may write may go on doing so, and cannot sign for somebody else.
+    // A writer may continue to write, and cannot approve for another user.
     let pause = json!({"spec": {"paused": true}, "metadata": {"annotations": {APPROVED_BY: "ops"}}}).to_string();
     let paused = ops.send(Method::PATCH, &format!("{OF_CLUSTER}/r"), &[MERGE], pause).await;
     assert_eq!(paused.code, 200, "{}", paused.text());
@@ -188,8 +188,8 @@ async fn bd8_who_may_not_approve_neither_creates_nor_changes_an_approved_rebalan
     server.stop().await;
 }
 
-/// The rules of the ClusterRole for who approves and does nothing else, for such a user, and a user
-/// with the verb `approve` alone.
+/// Returns the rules of the ClusterRole of mere approvers, such a user, and a user with the verb
+/// `approve` alone.
 fn of_approvers() -> Policy {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let roles = std::fs::read_to_string(root.join("deploy/manifests/rbac.yaml")).unwrap();
@@ -214,12 +214,12 @@ async fn bd8_who_is_to_approve_alone_does_so_and_changes_nothing_of_the_plan() {
     let patch = async |client: &Raw, path: &str, spec: Value| {
         client.send(Method::PATCH, path, &[MERGE], json!({"spec": spec}).to_string()).await
     };
-    // The verb of the write counts, too, as kube-apiserver has it.
+    // The verb of the write is required, too, as in kube-apiserver.
     let refused = patch(&alone, &path, json!({"approved": true})).await;
     assert_eq!(refused.code, 403);
     assert!(refused.text().contains("cannot patch resource"), "{}", refused.text());
     assert_eq!(alone.get(&path).await.code, 200);
-    // Who may write in whatever way and not approve is refused in each.
+    // Users with the right to write but not to approve are rejected in each case.
     let mut approved = ops.get(&path).await.json();
     approved["spec"]["approved"] = true.into();
     let apply = [("content-type", "application/apply-patch+yaml")];
@@ -235,7 +235,7 @@ async fn bd8_who_is_to_approve_alone_does_so_and_changes_nothing_of_the_plan() {
         assert_eq!(reply.code, 403, "{}", reply.text());
         assert!(reply.text().contains("cannot approve resource"), "{}", reply.text());
     }
-    // Nothing of the plan, not even together with the approval.
+    // No part of the plan, not even together with the approval.
     for (field, value) in [
         ("select", json!([{"name": "other"}])),
         ("mode", json!("Steady")),
@@ -299,8 +299,8 @@ async fn bd8_a_schedule_approves_only_by_who_may_approve_all() {
     server.stop().await;
 }
 
-/// Each way in which a client may write an approved object. After each, it is not approved, or
-/// the write is refused; and no writer can approve it.
+/// Tries each way in which a client may write an approved object. Afterwards it is not approved, or
+/// the write is rejected; and no writer can approve it.
 #[tokio::test]
 async fn one_user_alone_passes_no_approval() {
     let may = |users: Value, verbs: Value, resources: Value| json!({"users": users, "verbs": verbs, "apiGroups": ["*"], "resources": resources});
@@ -377,11 +377,11 @@ async fn one_user_alone_passes_no_approval() {
         "status": {"active": ["x"]}});
     let written = alice.send(Method::PATCH, &format!("{path}/status"), &[MERGE], status.to_string()).await;
     assert_eq!((written.code.as_u16(), state().await), (200, waits("alice")), "{}", written.text());
-    // A second writer does not free the first one, and two are not enough then.
+    // A second writer does not exempt the first one, and two approvals are then not enough.
     assert_eq!(merge(&bob, json!({"timeZone": "Europe/Berlin"})).await.code, 200);
     assert_eq!([approve(&alice).await.code, approve(&bob).await.code], [422, 422]);
     assert_eq!(approve(&carol).await.code, 200);
-    // What is created again is approved again, and a dry run records nothing.
+    // A recreated object is approved again, and a dry run records nothing.
     assert_eq!(alice.send(Method::DELETE, &path, &[], "").await.code, 200);
     let dry = format!("{SCHEDULES}?dryRun=All");
     assert_eq!(post(&alice, &dry, &schedule(w1.clone(), true)).await.code, 422);

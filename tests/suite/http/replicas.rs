@@ -1,4 +1,4 @@
-//! Three servers over one log: a write may come to any of them, and one leads.
+//! Three servers over one log: each accepts writes, and one leads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn rebalancer(name: &str) -> Value {
     })
 }
 
-/// Waits until the workers of whoever leads have finished this rebalancer.
+/// Waits until the workers of the leader have finished this rebalancer.
 async fn finished(client: &Client, name: &str) {
     let done = client.watch(REBALANCERS, |event| {
         event["object"]["metadata"]["name"] == name && !event["object"]["status"]["finishTime"].is_null()
@@ -79,10 +79,10 @@ async fn a_write_to_any_replica_is_seen_at_once_at_every_other_and_worked_on_onc
 
 #[tokio::test]
 async fn a_leader_that_is_asked_to_end_hands_over_long_before_its_lease_ends() {
-    // The promise is a second. What tells the two ways apart is the lease, also on a busy machine.
+    // The guarantee is a second. The lease distinguishes the two cases, also on a busy machine.
     let deployment = Deployment { lease_seconds: 50, ..Deployment::new() };
     let (first, _client) = deployment.start().await;
-    // It leads, because nobody else is there.
+    // It leads, as the only server.
     let (second, client) = deployment.start().await;
     client.post(REBALANCERS, &rebalancer("before")).await.unwrap();
     let after = rebalancer("after");

@@ -1,4 +1,4 @@
-//! Placement reviews over HTTPS: they answer, and the database is the same before and after.
+//! Placement reviews over HTTPS return a result and leave the database unchanged.
 
 use ballast::k8s::Revision;
 use ballast::rebalance::review::ReviewDetails;
@@ -16,7 +16,7 @@ const REVIEWS: &str = "/apis/ballast.dev/v1alpha1/placementreviews";
 const LOCAL_REVIEWS: &str = "/apis/ballast.dev/v1alpha1/namespaces/default/localplacementreviews";
 const DEFAULT_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 
-/// Every row of the log of a server that has stopped.
+/// Returns every row of the log of a stopped server.
 async fn rows(folder: &TempDir) -> Vec<Change> {
     let store = SqliteStore::open(&folder.path().join("ballast.db"), &[]).await.unwrap();
     let rows = store.changes(Revision::ZERO, usize::MAX).await.unwrap();
@@ -60,7 +60,7 @@ async fn s4_9_a_review_leaves_the_database_as_it_was() {
         let status = reply.json()["status"].clone();
         assert_eq!((&status["summary"]["toMove"], &status["remaining"]), (&json!(2), &json!(0)), "{status}");
         assert_eq!(status["moves"][0]["to"], json!([{"name": "member2", "replicas": 4}]));
-        // Asked of the past, which the window remembers.
+        // Queries the past, within the window.
         let past = json!({"select": [{}], "asOf": {"revision": status["revision"]}, "mode": "AsIs"});
         let reply = admin.send(Method::POST, path, &[JSON], review(kind, past)).await;
         assert_eq!(reply.json()["status"]["revision"], status["revision"], "{}", reply.text());
@@ -75,7 +75,7 @@ async fn s4_9_a_review_leaves_the_database_as_it_was() {
     assert_eq!(rows(&folder).await, before);
 }
 
-/// A user of one namespace asks what other clusters there are, in every way that a review has.
+/// A user of one namespace tries to list other clusters, by every field of a review.
 #[tokio::test]
 async fn wh11_with_own_details_a_local_review_names_the_clusters_of_its_namespace_alone() {
     for details in [ReviewDetails::Full, ReviewDetails::Own] {
@@ -110,7 +110,7 @@ async fn wh11_with_own_details_a_local_review_names_the_clusters_of_its_namespac
         for spec in [
             json!({"select": [{}], "explain": "Full"}),
             json!({"select": [{}], "explain": "Losers", "mode": "AsIs"}),
-            // A name that is nearly right.
+            // A similar name.
             json!({"select": [{"placedOn": ["hidden"]}]}),
             json!({"select": [{}], "suppose": {"clusters": [{"name": "hidden", "absent": true}]}}),
             json!({"select": [{}], "suppose": {"clusters": [{"name": "new", "like": "hidden"}]}}),
@@ -118,7 +118,7 @@ async fn wh11_with_own_details_a_local_review_names_the_clusters_of_its_namespac
             let (_, answer) = local(spec.clone()).await;
             leaks.extend(told(&answer).contains("hidden1").then_some(spec));
         }
-        // What exists and is not known is answered as what does not exist.
+        // A cluster outside the namespace gets the same response as one that does not exist.
         let mut refusals = Vec::new();
         for name in ["hidden1", "nothing"] {
             let spec = json!({"select": [{}], "suppose": {"clusters": [{"name": "new", "like": name}]}});

@@ -83,7 +83,8 @@ impl Events {
 #[tokio::test]
 async fn ad1_ad8_az8_what_is_asked_first_is_refused_first() {
     let (server, admin) = start().await;
-    // Who may not is not told what is wrong with the body, nor whether the object is there (AZ8).
+    // Without the right, the response reveals neither errors in the body nor whether the object
+    // exists (AZ8).
     let stranger = server.client("stranger", &[], |_| {});
     assert_eq!(stranger.send(Method::POST, BINDINGS, &[], "{").await.code, 403);
     assert_eq!(stranger.get(&format!("{BINDINGS}/none")).await.code, 403);
@@ -96,7 +97,7 @@ async fn ad1_ad8_az8_what_is_asked_first_is_refused_first() {
     assert!(message(&post(&admin, BINDINGS, &object).await).contains("namespace of the provided object"));
     object["metadata"]["namespace"] = json!("shop");
     assert_eq!(post(&admin, BINDINGS, &object).await.code, 422);
-    // Several faults are told together.
+    // Several errors are reported together.
     object["spec"]["replicas"] = json!("many");
     let causes = post(&admin, BINDINGS, &object).await.json()["details"]["causes"].as_array().unwrap().len();
     assert!(causes >= 2, "{causes}");
@@ -219,7 +220,7 @@ async fn pm2_pm3_pm5_metadata_alone_is_all_of_the_metadata() {
             partial,
             json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": whole["metadata"]})
         );
-        // The form of one object is none for a list.
+        // The form of one object is invalid for a list.
         assert_eq!(admin.send(Method::GET, BINDINGS, &accept, "").await.code, 406);
     }
     server.stop().await;
@@ -319,7 +320,7 @@ async fn ta7_ta10_tables_have_the_columns_of_their_kind() {
         table["columnDefinitions"].as_array().unwrap().len()
     );
     assert_eq!(table["rows"][0]["cells"][0], "m1");
-    // The kinds of Karmada have upstream's names to the letter. What is added is wide (D50).
+    // The kinds of Karmada have exactly upstream's names. Additional columns are wide (D50).
     const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/propagationpolicies";
     for (path, expected) in [
         (BINDINGS, &["Name", "SCHEDULED", "FULLYAPPLIED", "AGE"][..]),
@@ -350,7 +351,7 @@ async fn ta7_ta10_tables_have_the_columns_of_their_kind() {
     let finished = wide(&admin, REBALANCERS).await;
     assert_eq!(finished[..2], [("DONE", json!(0)), ("FAILED", json!(1))]);
     assert!(finished[2].1.as_str().unwrap().ends_with('y'), "{finished:?}");
-    // What acts and is not stored has no rows.
+    // Kinds that act and are not stored have no rows.
     assert_eq!(admin.send(Method::POST, TASKS, &[TABLE], task("t").to_string()).await.code, 406);
     server.stop().await;
 }
@@ -417,7 +418,7 @@ async fn wa11_a_bookmark_is_not_older_than_what_came_before() {
 #[tokio::test]
 async fn wa24_a_watch_has_no_deadline() {
     let (server, admin) = start().await;
-    // The deadline of a request would be over before the first event.
+    // The deadline of a request would expire before the first event.
     let mut watch = Events::open(&admin, &format!("{CLUSTERS}?watch=1&timeout=1ms"), &[]).await;
     let cluster = objects::cluster("m1");
     post(&admin, CLUSTERS, &cluster).await;
@@ -432,7 +433,7 @@ async fn li9_nothing_is_served_without_tls() {
     let mut plain = tokio::net::TcpStream::connect(server.address).await.unwrap();
     plain.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
-    // However it ends, no HTTP comes back.
+    // However it ends, no HTTP response follows.
     let _ = tokio::time::timeout(SOON, plain.read_to_end(&mut answer)).await.expect("it is cut off");
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
     server.stop().await;
@@ -477,7 +478,7 @@ async fn wa25_a_watch_that_nobody_reads_any_more_is_freed() {
         drop(watches);
         wait_for("all watches to be freed", async || (open().await == 0).then_some(())).await;
     }
-    // Over HTTP/2 a watch goes without its connection.
+    // Over HTTP/2 a watch ends without its connection.
     let events = Events::open(&admin, watched, &[]).await;
     assert_eq!(open().await, 1);
     drop(events);
@@ -506,7 +507,7 @@ async fn he6_what_takes_no_requests_is_not_ready_and_what_cannot_go_on_is_not_al
     assert_eq!(probes().await, (200, 200));
     broken[1].store(true, Ordering::SeqCst);
     assert_eq!(probes().await, (500, 500));
-    // That it is not ready once it is leaving is seen with `sh1_…`.
+    // Another test (`sh1_…`) covers the missing readiness during shutdown.
     server.stop().await;
 }
 

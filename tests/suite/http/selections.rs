@@ -93,7 +93,7 @@ async fn an_empty_entry_is_stored_as_one_that_selects_all() {
         warning.contains("spec.select[0]: an empty entry selects everything in scope; write all: true"),
         "{warning}"
     );
-    // An author whose manifest has the empty entry still can apply it again.
+    // The author of an existing manifest with the empty entry can still apply it.
     let named = format!("{CLUSTER_REBALANCES}/r");
     let applied = send(&admin, Method::PATCH, &format!("{named}?fieldManager=me&force=true"), &created).await;
     assert_eq!((applied.code.as_u16(), &applied.json()["spec"]["select"]), (200, &json!([{"all": true}])));

@@ -1,5 +1,5 @@
-//! Selectors that can match nothing, and numbers below zero, are refused at their field, whichever
-//! kind has them and however they are written (T1).
+//! Selectors that can match nothing, and negative numbers, are rejected at their field, for every
+//! kind and every verb (T1).
 
 use http::Method;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const POLICY: &str = "/apis/policy.karmada.io/v1alpha1";
 struct Place {
     collection: String,
     object: fn(Value) -> Value,
-    /// The path of what the function gets.
+    /// Returns the path of the argument.
     path: &'static str,
 }
 
@@ -265,7 +265,7 @@ async fn t1_a_binding_that_a_policy_manages_carries_what_the_policy_says() {
                "spec": {"placement": {"clusterAffinity": bad}}}),
     );
     assert_eq!(send(&connection, Method::POST, BINDINGS, JSON, &managed).await.code, 201);
-    // Without a policy it stays writable, too: the fault is an old one.
+    // Without a policy it remains writable, too: the fault is an old one.
     let one = format!("{BINDINGS}/web");
     let freed = json!({"metadata": {"labels": null}, "spec": {"replicas": 3}});
     let reply = send(&connection, Method::PATCH, &one, MERGE, &freed).await;
@@ -276,7 +276,7 @@ async fn t1_a_binding_that_a_policy_manages_carries_what_the_policy_says() {
     server.stop().await;
 }
 
-/// A decision about the placement would take the scheduler from all namespaces.
+/// Such a decision about the placement would block the scheduler in all namespaces.
 #[tokio::test]
 async fn a_placement_that_costs_too_much_is_refused_at_its_list() {
     let server = TestServer::start().await;

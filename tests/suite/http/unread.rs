@@ -1,4 +1,4 @@
-//! Clients that do not read: what they cost, and what becomes of them when memory is short.
+//! Clients that do not read: their memory, and their connections when memory is short.
 
 use ballast::node::certs::Files;
 use ballast::server::ConnectionLimits;
@@ -14,12 +14,12 @@ use crate::support::server::{Options, TestServer};
 use crate::support::{metric, wait_for};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
-/// What one unread stream may hold, `server::send_buffers::STREAM_BYTES_MAX`.
+/// The limit of one unread stream, `server::send_buffers::STREAM_BYTES_MAX`.
 const STREAM_BYTES_MAX: f64 = 256.0 * 1024.0;
-/// A stream that its client does not read holds at least one piece of its answer.
+/// A stream that its client does not read holds at least one piece of its response.
 const PIECE_BYTES: f64 = 48.0 * 1024.0;
 
-/// More than the kernel and the window of a stream take: 8 MB.
+/// More than the kernel and the window of a stream buffer: 8 MB.
 async fn fill(admin: &Connection) {
     for i in 0..500 {
         let mut object = rebalancer(&format!("r{i:04}"));
@@ -28,7 +28,7 @@ async fn fill(admin: &Connection) {
     }
 }
 
-/// Asks for `count` watches and as many lists, and reads none of them.
+/// Requests `count` watches and as many lists, and reads none of them.
 async fn open_unread(client: &Raw, count: usize) -> Vec<(Connection, http::Response<Incoming>)> {
     let mut unread = Vec::new();
     let shared = client.clone().over(Protocol::Http2).connect().await;
@@ -66,14 +66,14 @@ async fn an_unread_stream_costs_no_more_than_its_bound_and_its_memory_is_given_b
     .await;
     assert!(held <= count * STREAM_BYTES_MAX, "{held} bytes in {count} streams");
     let grown = server.resident_bytes().saturating_sub(before) as f64;
-    // Connections themselves, with their handshakes, take some as well.
+    // Connections with their handshakes use some memory as well.
     assert!(grown <= count * 2.0 * STREAM_BYTES_MAX, "{grown} bytes for {count} streams");
     drop(unread);
     wait_for("the streams to end", async || (unsent().await < PIECE_BYTES).then_some(())).await;
     assert!(server.terminate().success());
 }
 
-/// A server that has room for nothing that is not read.
+/// Starts a server without memory for unread data.
 async fn full_server() -> TestServer {
     let connections = ConnectionLimits { unsent_bytes_max: 0, ..ConnectionLimits::default() };
     let server = TestServer::with(Options { connections, ..Options::default() }).await;
@@ -85,7 +85,7 @@ fn ended(kind: &str) -> f64 {
     metric(&ballast::metrics::text(), &format!("ballast_unread_ended_total{{kind=\"{kind}\"}}"))
 }
 
-/// Takes several seconds: the server waits that long before it takes a client for a slow one.
+/// Takes several seconds: the server waits that long before it considers a client slow.
 async fn until_ended(kind: &str, expected: f64) {
     wait_for("unread answers to be ended", async || (ended(kind) >= expected).then_some(())).await;
 }

@@ -37,7 +37,7 @@ fn policy(name: &str, failover: Value, placement: Value) -> Value {
                     "propagateDeps": true, "failover": failover, "placement": placement}})
 }
 
-/// What a version adds to the one before it, or calls by another name.
+/// A field or name that a version adds to the previous one.
 fn written_by(version: &str) -> Vec<(&'static str, Value)> {
     let eviction = |mode: &str| {
         json!({"clusters": [{"name": "member1", "replicas": 2}],
@@ -117,7 +117,7 @@ fn written_by(version: &str) -> Vec<(&'static str, Value)> {
     }
 }
 
-/// Whether `found` has all that `written` has. What defaults add may stand beside it.
+/// Returns whether `found` contains all of `written`, possibly with further defaults.
 fn missing(written: &Value, found: &Value, path: &str, faults: &mut Vec<String>) {
     match (written, found) {
         (Value::Object(written), Value::Object(found)) => {
@@ -135,7 +135,7 @@ fn missing(written: &Value, found: &Value, path: &str, faults: &mut Vec<String>)
     }
 }
 
-/// A placement of the namespace `shop`, with what is written of its strategy.
+/// Returns a placement of the namespace `shop` with this strategy.
 fn placement(version: &str, name: &str, term: Value, more: Value) -> Value {
     let mut object = json!({
         "apiVersion": format!("placement.kubernetes-fleet.io/{version}"), "kind": "ClusterResourcePlacement",
@@ -148,7 +148,7 @@ fn placement(version: &str, name: &str, term: Value, more: Value) -> Value {
     object
 }
 
-/// What a version of KubeFleet adds to the one before it.
+/// A field that a version of KubeFleet adds to the previous one.
 fn written_by_fleet(version: &str) -> Vec<(String, Value)> {
     let placements = |version: &str| format!("{FLEET}/{version}/clusterresourceplacements");
     let careful = json!({"type": "ServerSideApply", "serverSideApplyConfig": {"force": true},
@@ -212,8 +212,8 @@ fn written_by_fleet(version: &str) -> Vec<(String, Value)> {
     }
 }
 
-/// Creates the object, reads it, and writes back what was read, as a controller of its version
-/// does. Says what was refused or lost.
+/// Creates the object, reads it, and writes it back, as a controller of its version does. Returns
+/// rejections and losses.
 async fn round_trip(admin: &Connection, version: &str, path: &str, object: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     let name = object["metadata"]["name"].as_str().unwrap();
@@ -272,7 +272,7 @@ async fn a_member_of_kubefleet_0_3_reports_its_namespaces() {
     server.stop().await;
 }
 
-/// Upstream's default of the present name counts for the old one, too.
+/// Upstream's default of the present name applies to the old one, too.
 #[tokio::test]
 async fn d127_the_old_name_of_gracefully_needs_a_grace_period() {
     let server = TestServer::start().await;
@@ -292,7 +292,7 @@ async fn d127_the_old_name_of_gracefully_needs_a_grace_period() {
     server.stop().await;
 }
 
-/// A version after those that are known: its fields are told of, and not kept.
+/// A version later than the known ones: its fields cause warnings, and are dropped.
 #[tokio::test]
 async fn a_field_of_a_later_version_is_told_of() {
     let server = TestServer::start().await;

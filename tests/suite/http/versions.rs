@@ -117,7 +117,7 @@ async fn a_round_trip_through_one_version_loses_nothing_that_was_set_through_the
     let mut expected = before["spec"].clone();
     expected["revisionHistoryLimit"] = json!(3);
     assert_eq!(get(&admin, &format!("{BETA}/a")).await.json()["spec"], expected);
-    // Fields that are kept are also published: `kubectl explain
+    // Stored fields are also published: `kubectl explain
     // --api-version=placement.kubernetes-fleet.io/v1`.
     let schema = get(&admin, "/openapi/v3/apis/placement.kubernetes-fleet.io/v1").await;
     for field in ["statusReportingScope", "selectionScope", "deleteStrategy", "reportBackStrategy"] {

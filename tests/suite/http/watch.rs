@@ -1,4 +1,4 @@
-//! Watches over raw HTTP: what is sent, when, in which form, and how it ends.
+//! Watches over raw HTTP: content, timing, formats and ends.
 
 use std::time::Duration;
 
@@ -197,7 +197,7 @@ async fn wa30_sh1_a_watch_ends_cleanly_with_its_server_and_goes_on_with_the_next
     let mut lines = Lines::open(&admin, &format!("{BINDINGS}?watch=1&resourceVersion=0"), &[]).await;
     let seen = create(&admin, BINDINGS, &binding("a")).await;
     assert_eq!(lines.expect("ADDED").await, seen);
-    // These two happen while the client looks away.
+    // These two happen while the client is not connected.
     let missed = create(&admin, BINDINGS, &binding("b")).await;
     admin.send(Method::DELETE, &format!("{BINDINGS}/a"), &[], "").await;
     let folder = server.stop().await;
@@ -240,14 +240,14 @@ async fn wa17_a_client_that_does_not_read_holds_up_nobody() {
     let (slow, admin) = (server.admin().connect().await, server.admin().connect().await);
     let mut asleep = Lines::open(&slow, &format!("{REBALANCERS}?watch=1"), &[]).await;
     let mut awake = Lines::open(&admin, &format!("{REBALANCERS}?watch=1"), &[]).await;
-    // More than all buffers on the way hold together.
+    // More than all buffers in between hold.
     for i in 0..150 {
         let mut object = rebalancer(&format!("r{i}"));
         object["spec"]["workloads"] = Value::from(vec![object["spec"]["workloads"][0].clone(); 2000]);
         create(&admin, REBALANCERS, &object).await;
         assert_eq!(awake.expect("ADDED").await["metadata"]["name"], format!("r{i}"));
     }
-    // The window has forgotten most of it, and the log has not.
+    // The window has dropped most of it, but the log has not.
     for i in 0..150 {
         assert_eq!(asleep.expect("ADDED").await["metadata"]["name"], format!("r{i}"));
     }
@@ -306,7 +306,7 @@ async fn wa5_a_revision_that_compaction_has_taken_from_the_log_is_410() {
         loop {
             let mut lines = Lines::open(&admin, &path, &[]).await;
             let event = lines.next().await.expect("an event or an error");
-            // Until the compaction has come by, the log still has it.
+            // Until the compaction, the log still has it.
             if event["type"] == "ERROR" {
                 assert_eq!(lines.next().await, None, "an error is the end");
                 break event["object"].clone();

@@ -18,7 +18,7 @@ const OWN: &str = "Origin: https://localhost\r\n";
 const TEXT: u8 = 0x81;
 const CLOSE: u8 = 0x88;
 
-/// Sends the head of a request over HTTP/1.1. Returns the head of the answer.
+/// Sends the head of a request over HTTP/1.1. Returns the head of the response.
 async fn asked(client: &Raw, path: &str, headers: &str) -> (String, TlsStream<TcpStream>) {
     let mut stream = client.clone().over(Protocol::Http1).try_connect().await.unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
@@ -30,7 +30,7 @@ async fn asked(client: &Raw, path: &str, headers: &str) -> (String, TlsStream<Tc
     (String::from_utf8(answer).unwrap().to_ascii_lowercase(), stream)
 }
 
-/// The next frame: its first byte, and what it carries.
+/// Returns the next frame: its first byte and its payload.
 async fn frame(stream: &mut TlsStream<TcpStream>) -> (u8, Vec<u8>) {
     let first = stream.read_u8().await.unwrap();
     let length = match stream.read_u8().await.unwrap() {
@@ -73,7 +73,7 @@ async fn cu1_a_watch_over_a_websocket_sends_each_event_as_a_text_message() {
     let counted = |line: &str| line.starts_with("apiserver_longrunning_requests{") && line.contains("resourcebindings");
     assert!(open.lines().any(|line| counted(line) && !line.ends_with(" 0")), "it counts as a watch: {open}");
 
-    // The client says that it goes, with a mask of zeros.
+    // The client's close frame, with a mask of zeros.
     stream.write_all(&[CLOSE, 0x80, 0, 0, 0, 0]).await.unwrap();
     let (goodbye, _) = frame(&mut stream).await;
     assert_eq!(goodbye, CLOSE);
@@ -111,7 +111,7 @@ async fn cu1_a_handshake_is_answered_as_kube_apiserver_answers_it() {
         (format!("{version}{OWN}"), "400"),
         (format!("{keyless}{OWN}"), "400"),
         (format!("{HANDSHAKE}{OWN}Accept: application/yaml\r\n"), "406"),
-        // Without Connection, nothing asks for another protocol.
+        // Without Connection, the protocol is not upgraded.
         (HANDSHAKE.replace("keep-alive, Upgrade", "keep-alive"), "200"),
     ] {
         let (head, _stream) = asked(&admin, &watch, &headers).await;

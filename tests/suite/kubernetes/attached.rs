@@ -1,8 +1,8 @@
-//! Beside a Karmada whose API server is a real kube-apiserver: its kinds are
-//! CustomResourceDefinitions, and a driver does to them what Karmada's controllers do.
+//! Ballast attached to a Karmada with a real kube-apiserver as its API server: its kinds are
+//! CustomResourceDefinitions, and a driver simulates Karmada's controllers.
 //!
-//! `ballast serve --attach` is a process of its own, with the rights of deploy/beside-karmada and
-//! no others. kube-apiserver's audit log says what it asked for.
+//! `ballast serve --attach` is a separate process, with only the rights of deploy/beside-karmada.
+//! The audit log of kube-apiserver contains its requests.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ impl Karmada {
         reply.json()
     }
 
-    /// A cluster with room for 24 pods of one core.
+    /// Returns a cluster with capacity for 24 pods of one core.
     async fn give_cluster(&self, name: &str) {
         let cluster = objects::cluster(name);
         self.create(CLUSTERS, &cluster).await;
@@ -88,7 +88,7 @@ impl Karmada {
         self.patch(&format!("{CLUSTERS}/{name}/status"), &status).await;
     }
 
-    /// Waits until each of these bindings is placed, and its status is about that.
+    /// Waits until each of these bindings is placed, with an up-to-date status.
     async fn settled(&self, names: &[String]) {
         for name in names {
             self.until(name, "settled", |binding| {
@@ -111,7 +111,7 @@ impl Karmada {
         .await
     }
 
-    /// Grants the attached server the rights that its manifest says, or all but those to a status.
+    /// Grants the attached server the rights of its manifest, or all except those to a status.
     async fn grant(&self, with_status: bool) {
         let mut role = manifests("attached.yaml").into_iter().find(|it| it["kind"] == "ClusterRole").unwrap();
         if !with_status {
@@ -119,7 +119,7 @@ impl Karmada {
         }
         let rules = json!({"rules": role["rules"]});
         self.patch(ROLE, &rules).await;
-        // The authorizer hears of it a moment later.
+        // The authorizer is updated shortly afterwards.
         wait_for("the rights", async || (self.may_write_status().await == with_status).then_some(())).await;
     }
 
@@ -133,16 +133,16 @@ impl Karmada {
     }
 }
 
-/// kube-apiserver serves definitions a moment after it has them, also when it has started again.
+/// kube-apiserver serves definitions shortly after their creation or its restart.
 async fn serves_kinds(cluster: &Cluster) {
     for kind in [CLUSTERS, ALL_BINDINGS, REBALANCERS] {
         wait_for(kind, async || (cluster.admin().get(kind).await.code == 200).then_some(())).await;
     }
 }
 
-/// What Karmada's binding controller does: it follows the bindings, from a list on and again from
-/// one where its watch is lost, and reports into the status of each that is placed. So the versions
-/// change under the scheduler. What was overtaken is done with the next event.
+/// Simulates Karmada's binding controller: it watches the bindings, lists again when its watch is
+/// lost, and writes the status of each placed one. So the versions change under the scheduler. A
+/// conflicting write is repeated with the next event.
 async fn drive(kubeconfig: PathBuf) {
     let named = KubeconfigArgs { kubeconfig: Some(kubeconfig), ..KubeconfigArgs::default() };
     let client = named.connect().await.unwrap().client;
@@ -174,7 +174,7 @@ fn manifests(name: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A binding as Karmada's detector makes it: two replicas, by the room that the clusters have.
+/// Returns a binding as Karmada's detector creates it: two replicas, divided by free capacity.
 fn binding(name: &str, scheduler: &str) -> Value {
     let spec = json!({
         "replicas": 2, "schedulerName": scheduler,
@@ -204,7 +204,7 @@ fn time(value: &Value) -> Option<Time> {
     value.as_str()?.parse().ok()
 }
 
-/// Whether a pass has answered every trigger until this time, and no pass is pending.
+/// Returns whether a pass has served every trigger until this time, and no pass is pending.
 fn is_served(binding: &Value, since: Time) -> bool {
     time(&binding["status"]["lastScheduledTime"]) >= Some(since)
         && time(&binding["status"]["lastScheduledTime"]) >= time(&binding["spec"]["rescheduleTriggeredAt"])
@@ -234,7 +234,7 @@ impl Attached {
         Attached { process, admin }
     }
 
-    /// Waits until the object is here as it is upstream.
+    /// Waits until the object is the same here as upstream.
     async fn same(&self, karmada: &Karmada, path: &str) {
         wait_for(&format!("{path} to be the same"), async || {
             let [here, there] = [self.admin.get(path).await.json(), karmada.get(path).await].map(unnumbered);
@@ -244,7 +244,7 @@ impl Attached {
     }
 }
 
-/// The object without what each log numbers by itself, and without its managers.
+/// Returns the object without log-specific numbers and its managers.
 fn unnumbered(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
@@ -261,7 +261,7 @@ async fn bs2_bs4_an_attached_server_schedules_on_a_real_kube_apiserver_whatever_
     let folder = tempfile::tempdir().unwrap();
     let ballast = Attached::start(folder.path(), &kubeconfig).await;
 
-    // Those that name it are placed, and no others.
+    // Bindings that name it are placed, and no others.
     let first = names("web", MANY);
     karmada.create(BINDINGS, &binding("other", "default-scheduler")).await;
     for name in &first {
@@ -280,7 +280,7 @@ async fn bs2_bs4_an_attached_server_schedules_on_a_real_kube_apiserver_whatever_
     let other = karmada.get(&format!("{BINDINGS}/other")).await;
     assert_eq!((&other["metadata"]["generation"], &other["status"]), (&json!(1), &Value::Null));
 
-    // It ends between the spec and the status: here the second right is missing when it does.
+    // It ends between the spec and the status, because the second right is missing.
     karmada.grant(false).await;
     let halves = names("half", 4);
     for name in &halves {
@@ -293,7 +293,7 @@ async fn bs2_bs4_an_attached_server_schedules_on_a_real_kube_apiserver_whatever_
     let triggered = timestamp(&karmada, &first).await;
     ballast.process.kill();
     karmada.grant(true).await;
-    // While it is away, one more is asked for and one goes.
+    // While it is down, one is created and one deleted.
     karmada.create(BINDINGS, &binding("late", "ballast")).await;
     delete(&karmada, &first[0]).await;
     let ballast = Attached::start(folder.path(), &kubeconfig).await;
@@ -303,7 +303,7 @@ async fn bs2_bs4_an_attached_server_schedules_on_a_real_kube_apiserver_whatever_
         karmada.until(name, "served", |binding| is_served(binding, triggered)).await;
     }
 
-    // kube-apiserver ends with work under way, and forgets where the watches were.
+    // kube-apiserver ends with requests in progress, and forgets the state of watches.
     let second = names("again", MANY);
     for name in &second {
         karmada.create(BINDINGS, &binding(name, "ballast")).await;
@@ -318,7 +318,7 @@ async fn bs2_bs4_an_attached_server_schedules_on_a_real_kube_apiserver_whatever_
         karmada.until(name, "served", |binding| is_served(binding, triggered)).await;
     }
 
-    // At the end, both sides have the same.
+    // At the end, both sides are equal.
     for name in first[2..].iter().chain(&second).chain(&halves) {
         ballast.same(&karmada, &format!("{BINDINGS}/{name}")).await;
     }
@@ -335,7 +335,7 @@ async fn delete(karmada: &Karmada, name: &str) {
     assert_eq!(reply.code, 200, "{}", reply.text());
 }
 
-/// What Karmada's rebalancer does: the timestamp is its own creation time.
+/// Simulates Karmada's rebalancer: the timestamp is its own creation time.
 async fn timestamp(karmada: &Karmada, names: &[String]) -> Time {
     let workloads: Vec<Value> = names
         .iter()
@@ -351,7 +351,7 @@ async fn timestamp(karmada: &Karmada, names: &[String]) -> Time {
     time(&timestamp).unwrap()
 }
 
-/// The timestamps of Karmada's rebalancer are answered, and a RescheduleTask here marks there.
+/// The timestamps of Karmada's rebalancer are served, and a RescheduleTask here marks there.
 async fn answers_triggers(karmada: &Karmada, ballast: &Attached, names: &[String]) {
     let triggered = timestamp(karmada, names).await;
     for name in names {
@@ -365,12 +365,12 @@ async fn answers_triggers(karmada: &Karmada, ballast: &Attached, names: &[String
     assert_eq!(reply.code, 201, "{}", reply.text());
     let binding = karmada.until(&names[0], "served", |binding| is_served(binding, asked)).await;
     assert!(time(&binding["spec"]["rescheduleTriggeredAt"]) >= Some(asked), "{binding}");
-    // Karmada's schema does not know it. The trigger is not lost for that.
+    // Karmada's schema does not contain it. The trigger is not lost.
     assert!(binding["spec"]["forceRescheduling"].is_null(), "{binding}");
 }
 
-/// Every request of the attached server is one that its role allows. The right to the status was
-/// taken from it for a while.
+/// Every request of the attached server is permitted by its role. The right to the status was
+/// removed for a while.
 fn asked_only_what_the_role_says(cluster: &Cluster) {
     let asked = cluster.audited(ATTACHED);
     let mut done = BTreeSet::new();
@@ -393,14 +393,14 @@ fn asked_only_what_the_role_says(cluster: &Cluster) {
     ];
     let read = kinds.iter().flat_map(|kind| ["list", "watch"].map(|verb| format!("{verb} {kind}")));
     let written = ["", "/status"].map(|part| format!("patch resourcebindings{part}"));
-    // Everybody may read the version, which tells whether lists can be streamed.
+    // All users may read the version, which indicates whether lists can be streamed.
     let further = ["create events", "get /version"].map(str::to_owned);
     let expected: BTreeSet<String> = read.chain(written).chain(further).collect();
-    // Somebody else's write in between is chance, and so is the look that follows it. So is an
-    // event that happens again.
+    // A foreign write in between is a matter of timing, and so are the following read and a
+    // repeated event.
     done.remove("get resourcebindings");
     done.remove("patch events");
-    // A kube-apiserver from 1.32 on streams what there is as the first part of a watch.
+    // A kube-apiserver from 1.32 on streams the present objects as the first part of a watch.
     let is_streamed = |line: &&String| line.starts_with("list ") && !done.contains(*line);
     let lists = expected.iter().filter(is_streamed).count();
     assert!(lists == 0 || lists == kinds.len(), "{done:?}");
@@ -408,7 +408,7 @@ fn asked_only_what_the_role_says(cluster: &Cluster) {
     assert_eq!(done, asked);
 }
 
-/// Runs a command with the kubeconfig of a user and returns what it prints on both.
+/// Runs a command with the kubeconfig of a user and returns both outputs.
 async fn command(kubeconfig: &Path, line: &str, status: i32) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
     command.args(line.split_whitespace()).arg("--kubeconfig").arg(kubeconfig).stdin(Stdio::null());
@@ -424,7 +424,7 @@ async fn bs3_bs5_who_may_only_look_gets_answers_from_a_real_kube_apiserver_and_w
     let cluster = &karmada.cluster;
     cluster.apply(manifests("reader.yaml").iter()).await;
     let reader = cluster.kubeconfig(READER, &[]);
-    // Without the role, all that is missing is named.
+    // Without the role, all missing rights are named.
     let refused = command(&reader, "displaced -n shop", 1).await;
     for kind in ["clusters.cluster.karmada.io", "resourcebindings.work.karmada.io"] {
         assert!(refused.contains(kind) && refused.contains("deploy/beside-karmada/reader.yaml"), "{refused}");
@@ -432,7 +432,7 @@ async fn bs3_bs5_who_may_only_look_gets_answers_from_a_real_kube_apiserver_and_w
     let role = ["create", "clusterrolebinding", "reader", "--clusterrole=ballast:reader", "--user", READER];
     cluster.kubectl("admin", &role);
 
-    // All replicas have fled to m2.
+    // All replicas have failed over to m2.
     let mut fled = binding("web", "default-scheduler");
     fled["spec"]["clusters"] = json!([{"name": "m2", "replicas": 2}]);
     karmada.create(BINDINGS, &fled).await;
@@ -460,7 +460,7 @@ async fn bs3_bs5_who_may_only_look_gets_answers_from_a_real_kube_apiserver_and_w
     assert_eq!(after["metadata"]["resourceVersion"], reported["metadata"]["resourceVersion"]);
     let asked = cluster.audited(READER);
     let verbs: BTreeSet<&str> = asked.iter().filter_map(|event| event["verb"].as_str()).collect();
-    // kubectl asks what the user may do; it stores nothing.
+    // kubectl queries the user's rights, which stores nothing.
     let is_question = |event: &Value| event["objectRef"]["resource"] == "selfsubjectaccessreviews";
     let writes: Vec<&Value> = asked
         .iter()

@@ -1,5 +1,5 @@
-//! Behind a real kube-apiserver, through kubectl. The tests run if `KUBEBUILDER_ASSETS` names a
-//! folder with one (tests/host/build makes it). Otherwise they say that they were skipped.
+//! Ballast behind a real kube-apiserver, through kubectl. The tests run if `KUBEBUILDER_ASSETS`
+//! names a folder with one (tests/host/build creates it). Otherwise they are reported as skipped.
 
 mod attached;
 mod policies;

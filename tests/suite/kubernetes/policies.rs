@@ -1,5 +1,5 @@
 //! The same policies over the same objects: once as custom resources of a kube-apiserver, and once
-//! served by Ballast behind it. The answers are equal (AD27).
+//! served by Ballast behind it. The results are equal (AD27).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const GROUP: &str = "apps.karmada.io";
 const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Validations whose expressions alone matter: an object is denied where they are false or fail.
+/// Validations of which only the expressions matter: an object is denied if they are false or fail.
 const EXPRESSIONS: &[&str] = &[
     "object.spec.workloads.size() > 1",
     "object.spec.workloads[3].name == 'x'",
@@ -70,7 +70,7 @@ const EXPRESSIONS: &[&str] = &[
     "lists.range(2000).all(i, lists.range(2000).all(j, i + j >= 0))",
 ];
 
-/// A case: what it adds to a policy and to its binding, and to the object that is created.
+/// A case: its additions to a policy, to its binding, and to the created object.
 struct Case {
     kind: &'static str,
     policy: Value,
@@ -144,7 +144,7 @@ fn name(index: usize) -> String {
     format!("case-{index:02}")
 }
 
-/// The objects of the cases. A last policy is there when all others are.
+/// The objects of the cases. The last policy exists once all others do.
 fn objects(cases: &[Case]) -> Vec<(String, Value)> {
     let mut objects = Vec::new();
     let marker = validating(json!({"validations": [{"expression": "false", "message": "marked"}]}), json!({}));
@@ -155,7 +155,8 @@ fn objects(cases: &[Case]) -> Vec<(String, Value)> {
             let kind = if case.kind == "validating" { "ValidatingAdmissionPolicy" } else { "MutatingAdmissionPolicy" };
             let suffix = if are_bindings { "Binding" } else { "" };
             let mut spec = match are_bindings {
-                // Names too: what configures a policy is found before its conditions are read.
+                // Names too: the parameter of a policy is resolved before its conditions are
+                // evaluated.
                 false => {
                     json!({"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [{"apiGroups": [GROUP], "apiVersions": ["*"],
                     "operations": ["CREATE", "UPDATE"], "resources": ["workloadrebalancers"], "resourceNames": [name]}]},
@@ -178,7 +179,7 @@ fn objects(cases: &[Case]) -> Vec<(String, Value)> {
     objects
 }
 
-/// As the administrator, through a kube-apiserver or as it would.
+/// As the administrator, through a kube-apiserver or in its format.
 async fn post(to: &Raw, path: &str, body: &Value) -> Reply {
     let headers =
         [("Content-Type", "application/json"), ("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters")];
@@ -195,7 +196,7 @@ fn rebalancer(name: &str, more: &Value) -> Value {
     object
 }
 
-/// What a client sees of an answer, without what Ballast itself warns of.
+/// Returns the client-visible parts of a response, without Ballast's own warnings.
 fn seen(reply: &Reply) -> Value {
     let body = reply.json();
     let metadata = &body["metadata"];
@@ -204,7 +205,7 @@ fn seen(reply: &Reply) -> Value {
         "warning": warning, "labels": metadata["labels"], "spec": body["spec"]})
 }
 
-/// The answers to a create of each case's object, in a dry run.
+/// Returns the responses to a create of each case's object, in a dry run.
 async fn answers(to: &Raw, cases: &[Case]) -> BTreeMap<String, Value> {
     let path = format!("{REBALANCERS}?dryRun=All");
     wait_for("the last policy", async || {
@@ -236,7 +237,7 @@ async fn ad27_the_same_policies_say_the_same_of_custom_resources_and_of_what_bal
     assert_eq!(post(&cluster.admin(), definitions_path, &definition).await.code, 201);
     cluster.apply([limits("limits", "7"), limits("wide", "1")].iter()).await;
     let cases = cases();
-    // It reads expressions itself, and refuses those that cannot be right for any object.
+    // It compiles expressions itself, and rejects invalid ones.
     let mut refused = Vec::new();
     for (path, object) in objects(&cases) {
         let reply = post(&cluster.admin(), &path, &object).await;
@@ -264,7 +265,7 @@ async fn ad27_the_same_policies_say_the_same_of_custom_resources_and_of_what_bal
     assert_equal(&cases, &there, &written_down());
 }
 
-/// What kube-apiserver 1.36.2 has answered.
+/// The recorded responses of kube-apiserver 1.36.2.
 fn written_down() -> BTreeMap<String, Value> {
     serde_json::from_str(include_str!("../../data/policy-answers.json")).unwrap()
 }
@@ -279,8 +280,8 @@ fn assert_equal(cases: &[Case], there: &BTreeMap<String, Value>, here: &BTreeMap
     assert!(differences.is_empty(), "{} of {} differ:\n{}", differences.len(), there.len(), differences.join("\n"));
 }
 
-/// The same where there is no kube-apiserver of that version: the policies are in a stand-in for
-/// it, and its answers were written down.
+/// The same without a kube-apiserver of that version: the policies are in a fake, and its responses
+/// are recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ad27_the_same_policies_say_what_kube_apiserver_has_said_of_custom_resources() {
     let server = Aggregated::start().await;

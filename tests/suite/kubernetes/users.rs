@@ -51,7 +51,7 @@ async fn ag6_ag17_users_get_what_the_clusters_rbac_gives_them_under_their_own_na
     assert_eq!(cluster.kubectl("admin", &as_jane), "workloadrebalancer.apps.karmada.io/again\n");
     assert_eq!(cluster.kubectl("jane", &["auth", "can-i", "create", "workloadrebalancers.apps.karmada.io"]), "yes\n");
 
-    // Joe never reached Ballast. Jane reached it as jane, and what she may not do was refused
+    // Joe never reached Ballast. Jane reached it as jane, and her other requests were denied
     // before.
     let events = wait_for("the audit log", async || {
         let events = audited(&cluster, "workloadrebalancers");

@@ -1,5 +1,4 @@
-//! The host cluster's webhooks, over TLS, for requests that its kube-apiserver passes on to
-//! Ballast.
+//! The host cluster's webhooks, over TLS, for requests that its kube-apiserver forwards to Ballast.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::kube_apiserver::Cluster;
 use crate::support::wait_for;
 
-/// `/label` adds a label to each object, and `/guard` refuses objects named `bad`.
+/// `/label` adds a label to each object, and `/guard` rejects objects named `bad`.
 fn answer(path: &str, review: &Value) -> Value {
     let request = &review["request"];
     let mut response = json!({"uid": request["uid"], "allowed": true, "warnings": [format!("{path} was here")]});
@@ -34,7 +33,7 @@ fn answer(path: &str, review: &Value) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 }
 
-/// Serves webhooks for as long as the set exists. Returns the port.
+/// Serves webhooks as long as the set exists. Returns the port.
 async fn serve(cluster: &Cluster) -> (u16, JoinSet<()>) {
     let (cert, key) = cluster.serving_certificate();
     let chain = CertificateDer::pem_file_iter(cert).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
@@ -105,7 +104,7 @@ async fn ad3_the_host_clusters_webhooks_change_and_refuse_what_kubectl_sends() {
         cluster.kubectl("admin", &[verb, &["-f", &file]].concat());
         assert_eq!(cluster.kubectl("admin", &["get", "workloadrebalancer", "good", "-o", by]), "hook", "{verb:?}");
     }
-    // The rules say v1beta1; the client says v1.
+    // The rules contain v1beta1; the client uses v1.
     let placement = json!({"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement",
         "metadata": {"name": "all"}, "spec": {"policy": {"placementType": "PickAll"},
             "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]}});

@@ -1,5 +1,6 @@
-//! Renders the Helm chart and checks the result. With cert-manager the chart says what the
-//! manifests say. With other values it says only what Kubernetes and `ballast serve` understand.
+//! Renders the Helm chart and checks the result. With cert-manager the chart renders the same
+//! objects as the manifests. With other values it renders only what Kubernetes and `ballast serve`
+//! accept.
 //!
 //! Helm is not installed where tests run. `Template` renders the part of its language that the
 //! chart uses: if, else, range, end, and a few functions. Anything else fails the test.
@@ -82,7 +83,7 @@ fn a_release_has_another_job_only_where_its_template_is_another() {
     assert_eq!(names.len(), count, "each has a name of its own: {names:?}");
 }
 
-/// api-13: YAML reads these as a boolean, a number or nothing, unless they are quoted.
+/// api-13: YAML parses these as a boolean, a number or null, unless they are quoted.
 #[test]
 fn names_stay_texts() {
     for name in ["y", "on", "123", "1e3", "null", "-"] {
@@ -108,7 +109,7 @@ fn names_stay_texts() {
     }
 }
 
-/// api-13: what the charts of such servers have.
+/// api-13: common values of charts of such servers.
 #[test]
 fn values_that_people_look_for_are_there() {
     let digest = format!("sha256:{}", "0".repeat(64));
@@ -135,7 +136,7 @@ fn values_that_people_look_for_are_there() {
     assert!(ports.contains("4317") && ports.contains("16443"), "{ports}");
 }
 
-/// api-02: both families have ResourceBindings, and kubectl means those of the first group.
+/// api-02: both families have ResourceBindings, and kubectl resolves the name to the first group.
 #[test]
 fn plural_names_mean_karmadas_kinds() {
     for (whose, documents) in [("the manifests", manifests()), ("the chart", rendered("placement"))] {
@@ -330,8 +331,8 @@ fn the_schema_refuses_values_that_the_chart_cannot_use() {
     }
 }
 
-/// A value that the schema does not know would be refused, and one that the chart does not have
-/// would be promised in vain.
+/// A value outside the schema would be rejected, and one without use in the chart would have no
+/// effect.
 #[test]
 fn the_schema_knows_the_values_and_nothing_else() {
     let schema: Value = serde_json::from_str(&read("chart/ballast/values.schema.json")).unwrap();
@@ -369,7 +370,7 @@ fn the_notes_say_what_is_missing_and_what_to_wait_for() {
     assert!(!told.contains("get jobs"), "{told}");
 }
 
-/// What Helm says of these values over the chart's own: `place: fault`.
+/// Returns Helm's errors for these values over the chart's own: `field: fault`.
 fn faults(values: &Value) -> Vec<String> {
     let schema: Value = serde_json::from_str(&read("chart/ballast/values.schema.json")).unwrap();
     super::schema::faults(&schema, &merged(values))
@@ -399,7 +400,7 @@ pub fn render(namespace: &str, values: Value) -> Vec<Value> {
     texts.flat_map(|text| yaml(&format!("{text}\n"))).collect()
 }
 
-/// What templates can name: these values over the chart's own, the release and the chart.
+/// The values for templates: these values over the chart's own, the release and the chart.
 fn root(namespace: &str, values: &Value) -> Value {
     let chart: Value = serde_saphyr::from_str(&read("chart/ballast/Chart.yaml")).unwrap();
     json!({
@@ -421,7 +422,7 @@ enum Piece {
 
 struct Template(Vec<Piece>);
 
-/// What `.` and `$` are.
+/// The values of `.` and `$`.
 #[derive(Clone, Copy)]
 struct Scope<'v> {
     root: &'v Value,
@@ -482,7 +483,7 @@ impl Template {
         }
     }
 
-    /// Where the block that begins here has its `else`, if any, and its `end`.
+    /// Returns the positions of the `else`, if any, and the `end` of the block that begins here.
     fn block(&self, start: usize) -> (Option<usize>, usize) {
         let (mut depth, mut otherwise) = (0, None);
         for (at, piece) in self.0.iter().enumerate().skip(start + 1) {
@@ -499,7 +500,7 @@ impl Template {
     }
 }
 
-/// `a | f b | g`: each function gets what stands before it as its last argument.
+/// `a | f b | g`: each function receives the preceding value as its last argument.
 fn evaluate(pipeline: &str, scope: Scope<'_>) -> Value {
     let mut piped = None;
     for stage in split_outside_parentheses(pipeline, " | ") {
@@ -575,7 +576,7 @@ fn term(word: &str, scope: Scope<'_>) -> Value {
     };
     let path = path.strip_prefix('.').unwrap_or_else(|| panic!("{word:?} is no path"));
     let members = path.split('.').filter(|member| !member.is_empty());
-    // The values have every name; the entries of a list have what their user gave them.
+    // The values have every name; the entries of a list have the user's fields.
     let is_entry = !std::ptr::eq(start, scope.root);
     members.fold(start.clone(), |value, member| match value.get(member) {
         Some(value) => value.clone(),

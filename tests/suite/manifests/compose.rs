@@ -1,4 +1,4 @@
-//! deploy/compose.yaml, as far as it can be tried without Docker.
+//! Tests of deploy/compose.yaml without Docker.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn words(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect()
 }
 
-/// What the binary makes of the image's environment, with that of the service over it.
+/// Returns the configuration from the image's environment, overridden by that of the service.
 fn configured(service: &Value) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
     command.envs(super::image::environment());
@@ -61,7 +61,7 @@ fn the_certificates_are_for_every_replica_and_made_before_the_first_starts() {
     command.args(words(&services["certificates"]["command"])).env("BALLAST_CERT_DIR", folder.path());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // The same names again: a certificate that lacked one would be refused.
+    // The same names again: a certificate that lacked one would be rejected.
     let mut again = Command::new(env!("CARGO_BIN_EXE_ballast"));
     again.args(["certs", "--cert-dir"]).arg(folder.path());
     for name in REPLICAS {

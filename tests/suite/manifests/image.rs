@@ -1,4 +1,4 @@
-//! The Dockerfile, as far as it can be tried without Docker.
+//! Tests of the Dockerfile without Docker.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,21 +7,21 @@ fn dockerfile() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Dockerfile")).unwrap()
 }
 
-/// The instructions of this name, each with its continued lines.
+/// Returns the instructions of this name, each with its continued lines.
 fn instructions(name: &str) -> Vec<String> {
     let text = dockerfile().replace("\\\n", " ");
     let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     lines.map(str::to_owned).collect()
 }
 
-/// What the image sets in the environment.
+/// Returns the environment of the image.
 pub fn environment() -> Vec<(String, String)> {
     let variables = instructions("ENV").join(" ");
     let pairs = variables.split_whitespace().map(|variable| variable.split_once('=').unwrap());
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Cargo reads no manifest that names a file which is not there.
+/// Cargo accepts no manifest that names a missing file.
 #[test]
 fn the_layer_of_dependencies_has_a_file_for_every_target() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -45,7 +45,7 @@ fn the_layer_of_dependencies_has_a_file_for_every_target() {
     }
 }
 
-/// What the sources include from outside `src` and `crates` is copied before they are built.
+/// Files included from outside `src` and `crates` are copied before the build.
 #[test]
 fn what_is_built_in_is_copied() {
     let copied = instructions("COPY").join("\n");

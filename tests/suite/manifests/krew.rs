@@ -1,4 +1,4 @@
-//! The plugin's manifest for krew: what krew itself asks of one, and that it names what is packed.
+//! The plugin's manifest for krew: the requirements of krew, and the names of the archives.
 
 use std::path::Path;
 use std::process::Command;
@@ -68,7 +68,7 @@ struct File {
 
 const URL: &str = "https://releases.example/v1";
 
-/// Packs something that stands for the binary, for these architectures.
+/// Packs a placeholder for the binary, for these architectures.
 fn packed(folder: &Path, arches: &[&str]) -> Plugin {
     let binary = folder.join("ballast");
     std::fs::write(&binary, "#!/bin/sh\n").unwrap();

@@ -29,10 +29,10 @@ fn replicas_share_a_database_and_nodes_can_drain() {
     for shown in [
         URL,
         "database-password-file: /etc/ballast/database/password",
-        // The database says who leads.
+        // The database elects the leader.
         "leader-elect: false",
         "leader-lease-seconds: 5",
-        // Each pod by its own address.
+        // Each pod uses its own address.
         "advertise-address: fd00::7",
     ] {
         assert!(config.contains(shown), "{shown:?} is missing in:\n{config}");
@@ -84,7 +84,7 @@ fn the_overlay_says_what_the_chart_says_of_the_same_values() {
     assert_eq!(differs, ["Namespace ballast-system"], "the chart leaves the namespace to Helm");
 }
 
-/// Kubernetes finds these by their names, and kustomize puts what it adds first.
+/// Kubernetes finds these by name, and kustomize inserts its additions first.
 fn sorted(manifest: &Value) -> Value {
     let mut manifest = manifest.clone();
     for list in [

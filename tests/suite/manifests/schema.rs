@@ -1,14 +1,14 @@
 //! Evaluates the part of JSON Schema (draft 7) that values.schema.json uses.
 //!
-//! A keyword that is not known here fails the test, so nothing is taken for checked that is not.
+//! An unknown keyword fails the test, so no rule is silently skipped.
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// What says nothing about a value.
+/// Keywords without constraints.
 const REMARKS: [&str; 4] = ["$schema", "title", "description", "definitions"];
 
-/// The faults of a value as `place: fault`, where a place is a JSON pointer.
+/// Returns the errors of a value as `path: fault`, with a JSON pointer as path.
 pub fn faults(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     Evaluation { root: schema, found: &mut found }.judge(schema, value, "");
@@ -30,7 +30,8 @@ impl Evaluation<'_, '_> {
         }
     }
 
-    /// Whether the value itself keeps the rule. Rules about what is inside it judge that.
+    /// Returns whether the value itself satisfies the rule. Rules about its content are checked
+    /// separately.
     fn holds(&mut self, rules: &Map<String, Value>, keyword: &str, rule: &Value, value: &Value, place: &str) -> bool {
         let number = |value: &Value| value.as_f64().expect("a number");
         match (keyword, value) {
@@ -86,7 +87,7 @@ impl Evaluation<'_, '_> {
             ("pattern", Value::String(text)) => Regex::new(rule.as_str().unwrap()).unwrap().is_match(text),
             ("minimum", Value::Number(_)) => number(value) >= number(rule),
             ("maximum", Value::Number(_)) => number(value) <= number(rule),
-            // A rule about another type of value says nothing about this one.
+            // A rule about another type does not constrain this value.
             (
                 "required"
                 | "properties"

@@ -1,6 +1,6 @@
 //! Runs promtool and kustomize (or kubectl) over deploy/.
 //!
-//! Where a tool is not installed the test says that it was skipped.
+//! If a tool is not installed, the test is reported as skipped.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,7 @@ use super::{deploy, manifests, yaml};
 use crate::support::server::TestServer;
 use crate::support::skipped;
 
-/// None where the tool is not installed.
+/// Returns `None` if the tool is not installed.
 fn run(tool: &str, args: &[&str], input: &str) -> Option<Output> {
     let mut command = Command::new(tool);
     command.args(args).current_dir(deploy()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -56,7 +56,7 @@ fn alerts(rules: &Value) -> Vec<&Value> {
 }
 
 /// Each alert has a description, a unit, and a section of docs/alerts.md with a meaning, a first
-/// look and an action. The page has no other sections.
+/// check and an action. The page has no other sections.
 #[test]
 fn each_alert_has_a_description_a_unit_and_a_runbook() {
     let rules = &yaml(&super::read("prometheus/ballast.rules.yaml"))[0];
@@ -86,7 +86,7 @@ fn each_alert_has_a_description_a_unit_and_a_runbook() {
     assert_eq!(sections.into_keys().collect::<Vec<_>>(), [""; 0], "sections without an alert");
 }
 
-/// Without a unit Grafana shows numbers of unlike things alike.
+/// Without a unit, Grafana shows different quantities alike.
 #[test]
 fn each_panel_of_the_dashboard_has_a_unit() {
     let dashboard: Value = serde_json::from_str(&super::read("grafana/ballast.json")).unwrap();
@@ -106,7 +106,7 @@ async fn me1_prometheus_finds_no_fault_in_the_metrics_but_upstreams_own() {
     server.stop().await;
 }
 
-/// Also the families that this server has no series of.
+/// Also families without a series on this server.
 #[test]
 fn me1_prometheus_finds_no_fault_in_the_name_of_any_family() {
     let text: String = ballast::metrics::families()
@@ -120,12 +120,13 @@ fn me1_prometheus_finds_no_fault_in_the_name_of_any_family() {
     }
 }
 
-/// What promtool says, but for a name that kube-apiserver has, and dashboards use.
+/// Returns the output of promtool, except for a name that kube-apiserver has, and dashboards use.
 fn faults(told: &str) -> Vec<&str> {
     told.lines().filter(|line| !line.starts_with("authentication_attempts ")).collect()
 }
 
-/// What kustomize makes of a folder; `None` where neither kustomize nor kubectl is installed.
+/// Returns the output of kustomize for a folder; `None` if neither kustomize nor kubectl is
+/// installed.
 pub fn kustomized(folder: &str) -> Option<Vec<Value>> {
     let has_kustomize = Command::new("kustomize").arg("version").output().is_ok();
     let output = match has_kustomize {

@@ -1,4 +1,4 @@
-//! Create: identity, names, what is dropped and what is refused.
+//! Create: identity, names, dropped fields and rejections.
 
 use ballast::k8s::{Body, WriteOptions};
 use ballast::registry::Locator;
@@ -23,7 +23,7 @@ async fn md1_the_server_sets_identity_and_drops_what_the_client_claims() {
     assert_eq!(metadata["resourceVersion"], "1");
     let fields: Vec<&str> = metadata.keys().map(String::as_str).collect();
     assert_eq!(fields, ["creationTimestamp", "generation", "managedFields", "name", "resourceVersion", "uid"]);
-    // The managers that the client claims are ignored, so tracking begins anew.
+    // The managers that the client claims are ignored, so tracking restarts.
     assert_eq!(metadata["managedFields"][0]["manager"], "unknown");
 }
 

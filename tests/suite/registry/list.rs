@@ -1,4 +1,4 @@
-//! Get and list: the state that answers, the selection, and the pages.
+//! Get and list: the state of the response, the selection, and the pages.
 
 use ballast::k8s::{GetOptions, ListOptions, Query, Revision};
 use ballast::watch::Limits;
@@ -69,7 +69,7 @@ async fn ch1_ch2_and_ch9_pages_are_of_one_state_and_count_down() {
         let page = world.list(&all, &query).await.unwrap();
         assert_eq!(page.revision, Revision(40));
         seen.extend(names(&page));
-        // Changes between pages do not show.
+        // Changes between pages are invisible.
         world.delete(&rebalancer(&format!("r{}", seen.len() - 1))).await;
         world.create(rebalancer(&format!("z{}", seen.len()))).await;
         match page.continue_token {

@@ -1,5 +1,4 @@
-//! The verbs, held to what a Kubernetes API server does. Each test is named after the id of its
-//! rule.
+//! The verbs behave as those of a Kubernetes API server.
 
 mod act;
 mod batch;

@@ -1,4 +1,4 @@
-//! Patch: what it may change, how often it is tried, and what is refused.
+//! Patch: permitted changes, retries, and rejections.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ enum Step {
     Delete {
         name: u8,
     },
-    /// The client reads the events that have come.
+    /// The client reads the pending events.
     Read,
     /// The client starts again at the last revision that it knows.
     Resume,
@@ -74,7 +74,7 @@ impl Known {
 
 async fn take(world: &World, step: &Step) {
     let target = |name: &u8| rebalancer(&format!("r{name}"));
-    // Some steps are refused, because the object is missing or exists. These change nothing.
+    // Some steps are rejected, because the object is missing or exists. These change nothing.
     match step {
         Step::Create { name, app } => {
             let labels = json!({"metadata": {"labels": {"app": app.to_string()}}});

@@ -1,5 +1,5 @@
-//! Update: versions, writes that change nothing, generations, immutable fields, and the status by
-//! itself.
+//! Update: versions, writes without a change, generations, immutable fields, and the status
+//! subresource.
 
 use ballast::registry::Locator;
 use serde_json::json;

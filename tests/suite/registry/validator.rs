@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::world::*;
 
-/// Writes down what it is asked, refuses objects named `bad`, and shows a status on dry runs.
+/// Records its calls, rejects objects named `bad`, and sets a status on dry runs.
 #[derive(Default)]
 struct Adviser {
     heard: Mutex<Vec<String>>,
@@ -73,7 +73,7 @@ async fn it_is_asked_about_every_write_of_its_kind_and_no_other() {
     };
     apply(config.clone()).await;
     assert_eq!(adviser.heard(), ["update r"; 3]);
-    // The same again changes nothing, a status is none of its business, and neither is a delete.
+    // An unchanged object changes nothing, and statuses and deletes are not validated.
     apply(config).await;
     let object = world.registry.cache().view().list(REBALANCERS, None).next().unwrap().clone();
     let status = with(tree(value(&object)), json!({"status": {"observedGeneration": 1}}));

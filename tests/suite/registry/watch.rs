@@ -1,4 +1,4 @@
-//! Watch: where it begins, what it shows, bookmarks, and its end.
+//! Watch: its start, its events, bookmarks, and its end.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn relabel(world: &World, name: &str, app: &str) {
     world.merge(&rebalancer(name), json!({"metadata": {"labels": {"app": app}}})).await.unwrap();
 }
 
-/// The next event, and the time until it came.
+/// Returns the next event, and the time until it arrived.
 async fn next(watch: &mut Watch) -> (Option<String>, Duration) {
     let start = Instant::now();
     let event = watch.next().await.map(|event| told(&event));

@@ -219,7 +219,7 @@ impl World {
     }
 }
 
-/// An event as text, `ADDED web 7`: its type, the name and the revision.
+/// Returns an event as text, `ADDED web 7`: its type, the name and the revision.
 pub fn told(event: &WatchEvent) -> String {
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {

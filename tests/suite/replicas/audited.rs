@@ -33,7 +33,7 @@ async fn wh3_a_forwarded_write_is_in_the_audit_log_of_the_leader_too() {
     let (leader, follower) = (serve(&logs[0]), serve(&logs[1]));
     let files = ballast::node::certs::Files::in_dir(&folder.path().join("certs"));
     let admin = Raw::admin(follower.address, &files);
-    // The origin is the follower's, as that of its page; the leader does not hold it against it.
+    // The origin of the follower's page; the leader accepts it.
     let headers = [
         ("content-type", "application/json"),
         ("origin", "https://localhost"),
@@ -60,7 +60,7 @@ async fn wh3_a_forwarded_write_is_in_the_audit_log_of_the_leader_too() {
     let reason = here["annotations"]["authorization.k8s.io/reason"].as_str().unwrap();
     assert!(reason.contains("forwards it"), "{reason}");
 
-    // Who has no certificate of a replica is nobody, and in the log as well.
+    // A client without the certificate of a replica is anonymous, also in the log.
     let forged = [
         ("x-ballast-forwarded", "1"),
         ("x-remote-user", "ghost"),

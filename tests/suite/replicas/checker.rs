@@ -1,4 +1,4 @@
-//! What clients saw, and what must be true of it.
+//! Observations of clients, and the invariants over them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -10,15 +10,15 @@ use tokio::sync::watch;
 /// A watch event: the revision, the name and the type.
 pub type Seen = (i64, String, String);
 
-/// Everything that the clients of a test were told.
+/// All observations of the clients of a test.
 pub struct History {
-    /// The revision in the answer, by the name of what was created.
+    /// The revision in the response, by the name of the created object.
     acknowledged: Mutex<BTreeMap<String, i64>>,
-    /// Names of creates whose answer says that nothing was stored.
+    /// Names of creates with a response that excludes that the object was stored.
     refused: Mutex<BTreeSet<String>>,
-    /// Creates that may have been done, with what was said of them.
+    /// Creates with an unknown result, with their responses.
     doubtful: Mutex<BTreeMap<String, String>>,
-    /// Rules that a client saw broken.
+    /// Violations that a client observed.
     faults: Mutex<Vec<String>>,
     progress: watch::Sender<Progress>,
 }
@@ -28,7 +28,7 @@ pub struct Progress {
     pub acknowledged: usize,
     /// The newest revision that was acknowledged.
     pub newest: i64,
-    /// When the write was begun that was begun last of those that were acknowledged.
+    /// The start of the latest acknowledged write.
     pub latest_begin: Instant,
 }
 
@@ -49,7 +49,7 @@ impl History {
         self.moved_on(revision, begin);
     }
 
-    /// A write was acknowledged that is not a create.
+    /// Records an acknowledged write other than a create.
     pub fn moved_on(&self, revision: i64, begin: Instant) {
         self.progress.send_modify(|progress| {
             progress.acknowledged += 1;
@@ -58,9 +58,9 @@ impl History {
         });
     }
 
-    /// A create was answered with an error, or not at all.
+    /// Records a create that failed, or had no response.
     pub fn failed(&self, name: &str, error: &anyhow::Error) {
-        // These are told to a caller whose write the fence has stopped, or nobody has taken.
+        // The responses to a write that the fence has stopped, or that no replica has accepted.
         const NOTHING_DONE: [&str; 3] = ["another replica leads", "does not lead", "no replica leads"];
         let text = format!("{error:#}");
         if NOTHING_DONE.iter().any(|said| text.contains(said)) {
@@ -82,12 +82,12 @@ impl History {
         self.progress.borrow().newest
     }
 
-    /// Names of acknowledged creates that begin so.
+    /// Returns the names of acknowledged creates with this prefix.
     pub fn names(&self, prefix: &str) -> Vec<String> {
         self.acknowledged.lock().unwrap().keys().filter(|name| name.starts_with(prefix)).cloned().collect()
     }
 
-    /// The creates of which nobody has said what became of them, with what was said instead.
+    /// Returns the creates with an unknown result, with their responses.
     pub fn doubtful(&self) -> Vec<String> {
         self.doubtful.lock().unwrap().iter().map(|(name, said)| format!("{name}: {said}")).collect()
     }
@@ -98,7 +98,7 @@ impl History {
         format!("{done} writes acknowledged, {refused} creates refused, {doubtful} in doubt")
     }
 
-    /// Holds what was told to what the log has.
+    /// Checks the observations against the log.
     pub fn check(&self, log: &Log) {
         let faults = self.faults.lock().unwrap();
         assert!(faults.is_empty(), "{} faults, the first: {}", faults.len(), faults[0]);
@@ -154,7 +154,8 @@ impl Log {
         self.bindings.last().map_or(0, |(revision, ..)| *revision)
     }
 
-    /// Every change of a binding after `start` was seen once, in order, and nothing else was.
+    /// Checks that every change of a binding after `start` was observed once, in order, and nothing
+    /// else.
     pub fn check_watch(&self, whose: &str, start: i64, seen: &[Seen]) {
         let expected = self.bindings.iter().filter(|(revision, ..)| *revision > start);
         let mut seen = seen.iter().filter(|(revision, ..)| *revision <= self.last);

@@ -1,4 +1,4 @@
-//! Clients that use all replicas in turn, and write down what they were told.
+//! Clients that use all replicas in turn, and record their observations.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancer
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const TARGETS: usize = 5;
 
-/// The pause of a client before it looks again for a replica that takes it in.
+/// The pause of a client before it looks again for an available replica.
 const PAUSE: Duration = Duration::from_millis(20);
-/// One write in so many triggers a rescheduling of the targets.
+/// One in so many writes triggers a rescheduling of the targets.
 const TRIGGER_EVERY: usize = 15;
 
 /// One connection to each replica, which are used in turn.
@@ -34,7 +34,7 @@ impl Turns {
         Turns { doors: Arc::clone(doors), at: first, clients }
     }
 
-    /// The next replica that takes this client in.
+    /// Returns the next replica that accepts this client.
     pub async fn next(&mut self) -> &Client {
         loop {
             self.at = (self.at + 1) % self.clients.len();
@@ -51,7 +51,7 @@ impl Turns {
     }
 }
 
-/// Makes a cluster and bindings that triggers can move.
+/// Creates a cluster and bindings that triggers can move.
 pub async fn prepare(client: &Client) {
     let cluster = objects::cluster("m1");
     client.post(CLUSTERS, &cluster).await.unwrap();
@@ -82,8 +82,8 @@ pub fn revision(object: &Value) -> i64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("an object has one")
 }
 
-/// Creates, counts up a binding of its own, and reads it at another replica, until `stop`. What was
-/// acknowledged anywhere must be seen everywhere.
+/// Creates objects, updates its own binding, and reads it at another replica, until `stop`. An
+/// acknowledged write must be visible at every replica.
 pub async fn write(doors: Arc<Doors>, writer: usize, history: Arc<History>, stop: CancellationToken) {
     let mut turns = Turns::new(&doors, writer);
     let (counter, mut lowest, mut highest) = (format!("counter-{writer}"), 0, 0);
@@ -108,7 +108,7 @@ pub async fn write(doors: Arc<Doors>, writer: usize, history: Arc<History>, stop
             match turns.next().await.post(collection, &object).await {
                 Ok(made) => history.acknowledge(&name, revision(&made), begin),
                 Err(error) if name == counter && error.to_string().contains("already exists") => {}
-                // It is asked for again, so what was said of one try says nothing of the name.
+                // The create is retried, so the result of one attempt does not apply to the name.
                 Err(_) if name == counter => continue,
                 Err(error) => {
                     history.failed(&name, &error);
@@ -124,7 +124,7 @@ pub async fn write(doors: Arc<Doors>, writer: usize, history: Arc<History>, stop
                 history.moved_on(revision(&patched), begin);
             }
         } else if is_made {
-            // No revision is named, so the answer is not older than any acknowledged write.
+            // Without a revision, the response is not older than any acknowledged write.
             let Ok(found) = turns.next().await.get(&format!("{BINDINGS}/{counter}")).await else { continue };
             let count = found["metadata"]["annotations"]["count"].as_str().and_then(|text| text.parse().ok());
             let count = count.unwrap_or(0);
@@ -137,8 +137,8 @@ pub async fn write(doors: Arc<Doors>, writer: usize, history: Arc<History>, stop
 }
 
 /// Reads over one connection to the replica at a seat, with and without `resourceVersion=0`, until
-/// `stop`. No answer may be older than one before, and without a revision none may be older than
-/// what was acknowledged.
+/// `stop`. No response may be older than a previous one, and without a revision none may be older
+/// than the acknowledged writes.
 pub async fn read(doors: Arc<Doors>, seat: usize, history: Arc<History>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let Some(client) = doors.enter(seat).await else {
@@ -163,7 +163,7 @@ pub async fn read(doors: Arc<Doors>, seat: usize, history: Arc<History>, stop: C
                     newest = newest.max(shown);
                 }
                 Err(_) if client.is_closed() => break,
-                // It cannot be sure at the moment, and says so.
+                // The replica reports that it cannot be sure at the moment.
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }

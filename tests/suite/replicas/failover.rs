@@ -1,5 +1,5 @@
-//! The database itself fails over: its server crashes under load, and a synchronous standby takes
-//! its place at the same address.
+//! The database fails over: its server crashes under load, and a synchronous standby replaces it at
+//! the same address.
 
 use super::checker::Log;
 use super::fleet::Fleet;
@@ -21,7 +21,7 @@ async fn re1_a_standby_that_is_promoted_has_every_acknowledged_write_and_goes_on
     let mut load = Load::start(&fleet.doors, WRITERS).await;
     load.goes_on(WRITES).await;
 
-    // In the midst of the load, and without a goodbye to the standby.
+    // During the load, without notice to the standby.
     primary.crash();
     standby.promote().await;
     proxy.turn_to(standby.port);

@@ -1,6 +1,5 @@
-//! Promise 3: whoever writes, each write passes the fence. A replica that leads no more, and does
-//! not know it yet, stores nothing: what clients send, actions, defaults filled at the start, and
-//! workers.
+//! Guarantee 3: each write of any writer passes the fence. A replica that has lost the lead without
+//! noticing stores nothing: client writes, actions, defaults filled at the start, and workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +21,10 @@ use crate::support::fleet::{binding, by_room, cluster, without_a_rate};
 use crate::support::kinds::{PP, resource_of};
 
 const LEASE: Duration = Duration::from_secs(60);
-/// Turns of each worker: more than it needs to act on what there is.
+/// Turns of each worker: more than it needs for the present work.
 const TURNS: usize = 10;
 
-/// A replica with work for each of those who write.
+/// A replica with work for each writer.
 struct Replica {
     store: Arc<MemoryStore>,
     registry: Arc<Registry>,
@@ -39,7 +38,7 @@ fn candidate(name: &str) -> Candidate {
     Candidate { name: name.to_owned(), address: format!("{name}:7443") }
 }
 
-/// As an older Ballast has stored it, past all admission.
+/// Stored by an older Ballast, without admission.
 fn stored(revision: i64, mut object: Value) -> Change {
     object["metadata"]["resourceVersion"] = revision.to_string().into();
     object["metadata"]["uid"] = format!("uid-{revision}").into();
@@ -54,7 +53,8 @@ fn stored(revision: i64, mut object: Value) -> Change {
 }
 
 impl Replica {
-    /// It leads, from a log with a policy that lacks defaults and a binding without a decision.
+    /// Starts it as the leader of a log with a policy that lacks defaults and a binding without a
+    /// decision.
     async fn leads() -> Replica {
         let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
             "metadata": {"name": "old", "namespace": "default"},
@@ -92,7 +92,7 @@ impl Replica {
         Replica { store, registry, runners, term, _role: role, _log: joined.task }
     }
 
-    /// Another one leads, and this one has not heard of it.
+    /// Makes another replica lead without notice to this one.
     async fn is_overtaken(&self) {
         self.store.resign(self.term).await.unwrap();
         let leader = self.store.lead(&candidate("two"), LEASE).await.unwrap();
@@ -111,7 +111,7 @@ impl Replica {
         self.registry.create(caller, &target, Body::of(object), &WriteOptions::default()).await.map(drop)
     }
 
-    /// One of those who write. An error says that the write was refused; workers try again instead.
+    /// Runs one of the writers. An error means that the write was rejected; workers retry instead.
     async fn write(&mut self, who: Who) -> Result<(), Status> {
         match who {
             Who::Client => self.post(binding("api", 1, by_room())).await,
@@ -161,7 +161,7 @@ async fn re3_every_write_of_a_leader_of_the_past_is_refused_whoever_makes_it() {
             assert_eq!(refused.code, 503, "{who:?}: {}", refused.message);
         }
     }
-    // The other workers have no other way in. None of them writes past the fence either.
+    // The other workers have no other path. None of them bypasses the fence either.
     let mut past = Replica::leads().await;
     past.is_overtaken().await;
     let before = past.last().await;

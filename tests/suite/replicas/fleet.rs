@@ -1,4 +1,4 @@
-//! The processes, and the ways in.
+//! The processes, and connections to them.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::support::postgres::Cluster;
 use crate::support::wait_for;
 
 pub const LEASE: Duration = Duration::from_secs(1);
-/// How long a connection may take. A replica that was killed refuses at once.
+/// The timeout of a connection. A killed replica refuses at once.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Where the replicas are at the moment. Clients share it.
+/// The current addresses of the replicas, shared by clients.
 pub struct Doors {
     certs: Files,
     addresses: Mutex<Vec<Option<SocketAddr>>>,
@@ -32,7 +32,7 @@ impl Doors {
         self.addresses.lock().unwrap()[seat]
     }
 
-    /// A new connection; `None` if that replica is not there.
+    /// Returns a new connection; `None` if that replica is down.
     pub async fn enter(&self, seat: usize) -> Option<Client> {
         let address = self.address(seat)?;
         let (ca, certificate, key) = (&self.certs.ca_cert, &self.certs.admin_cert, &self.certs.admin_key);
@@ -56,7 +56,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// `None` where there is no PostgreSQL.
+    /// Returns `None` without PostgreSQL.
     pub async fn start(count: usize) -> Option<Fleet> {
         let cluster = Cluster::shared()?;
         let url = cluster.schema().await;
@@ -85,7 +85,7 @@ impl Fleet {
         self.seats[seat] = Some(process);
     }
 
-    /// kill -9.
+    /// Sends SIGKILL.
     pub fn kill(&mut self, seat: usize) {
         let process = self.seats[seat].take().expect("it runs");
         process.kill();
@@ -96,14 +96,14 @@ impl Fleet {
         self.seats[seat].as_ref().expect("it runs")
     }
 
-    /// Sends SIGTERM to the process at a seat. The others can see that it is gone afterwards.
+    /// Sends SIGTERM to the process at a seat. The others can observe its departure afterwards.
     pub fn terminate(&mut self, seat: usize) {
         let process = self.seats[seat].take().expect("it runs");
         assert!(process.terminate().success(), "SIGTERM ends in exit status 0");
         self.doors.set(seat, None);
     }
 
-    /// What the processes have logged so far.
+    /// Returns the logs of the processes.
     pub fn logged(&self) -> String {
         std::fs::read_to_string(self.home().join("log")).unwrap()
     }

@@ -1,5 +1,5 @@
-//! Replicas of a shared log with `--leader-elect`: the Lease of the host cluster says who leads,
-//! and gives the term.
+//! Replicas of a shared log with `--leader-elect`: the Lease of the host cluster names the leader,
+//! and determines the term.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::objects::{BINDINGS, binding};
 use crate::support::wait_for;
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/ballast-system/leases/ballast";
-/// In this group a user may do everything.
+/// The group with all rights.
 const MASTER: [(&str, &str); 3] =
     [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters"), ("Content-Type", "application/json")];
 
@@ -27,7 +27,7 @@ fn elected(args: &mut ServeArgs, _: &Path) {
     args.host.leader_elect_lease_duration = "60s".parse().unwrap();
 }
 
-/// What the database says, without taking anything.
+/// Returns the leader in the database, without taking the lead.
 async fn election_state(store: &MemoryStore) -> ElectionState {
     let nobody = Candidate { name: "nobody".to_owned(), address: String::new() };
     store.lead_in(&nobody, Term::default(), Duration::from_secs(1)).await.unwrap()
@@ -38,7 +38,7 @@ fn transitions(lease: &Value) -> Option<i64> {
     lease["spec"]["leaseTransitions"].as_i64()
 }
 
-/// Waits until the database and the Lease say the same, with a term after this one.
+/// Waits until the database and the Lease agree, with a later term.
 async fn leader_after(server: &Aggregated, store: &MemoryStore, before: Term) -> ElectionState {
     wait_for("one opinion", async || {
         let (told, lease) = (election_state(store).await, server.host.object(LEASE)?);
@@ -55,7 +55,7 @@ async fn post(server: &Aggregated, name: &str) -> u16 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re2_the_lease_of_the_host_cluster_decides_and_its_transitions_are_the_term() {
     let store = Arc::new(MemoryStore::new());
-    // Somebody has led this log before, without a Lease.
+    // Another replica has led this log before, without a Lease.
     let before = store
         .lead(&Candidate { name: "old".to_owned(), address: String::new() }, Duration::from_millis(1))
         .await
@@ -72,7 +72,7 @@ async fn re2_the_lease_of_the_host_cluster_decides_and_its_transitions_are_the_t
     assert_eq!(next.address, second.address.to_string());
     assert_eq!(post(&second, "db").await, 201);
 
-    // The Lease is in other hands, though the database names nobody else.
+    // The Lease has another holder, though the database names none.
     let mut lease = host.object(LEASE).unwrap();
     lease["spec"]["holderIdentity"] = json!("another");
     host.put(LEASE, lease);
@@ -81,7 +81,7 @@ async fn re2_the_lease_of_the_host_cluster_decides_and_its_transitions_are_the_t
     let refused = second.proxy().send(Method::POST, &path, &MASTER, binding("nobody").to_string()).await;
     assert_eq!(refused.code.as_u16(), 503, "nobody leads: {}", refused.text());
 
-    // A Lease that was deleted begins to count again, and the term does not.
+    // A deleted Lease starts to count again, but the term does not.
     let over = election_state(&store).await.term;
     host.remove(LEASE);
     let again = leader_after(&second, &store, over).await;

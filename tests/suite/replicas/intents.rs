@@ -1,5 +1,5 @@
-//! A RescheduleTask that its request could not finish, and kill -9 of the leader right after the
-//! answer: another process finishes it.
+//! A RescheduleTask that its request could not finish, and SIGKILL of the leader right after the
+//! response: another process finishes it.
 
 use std::time::{Duration, Instant};
 
@@ -14,22 +14,22 @@ use crate::support::postgres::Cluster;
 use crate::support::wait_for;
 
 const TASKS: &str = "/apis/task.karmada.io/v1alpha1/rescheduletasks";
-/// More than one transaction marks, so that an intent is left behind.
+/// More than one transaction marks, so that an intent remains.
 const BINDINGS_COUNT: usize = 2_600;
-/// Creates under way at once.
+/// Concurrent creates.
 const CREATES: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The pause before a request is sent again.
+/// The pause before a request is retried.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Creates an object as a client does: a server without time for it (503) is asked again.
+/// Creates an object as a client does: retries on a server without time for it (503).
 async fn create(client: &Client, object: &Value) {
     let begin = Instant::now();
     let mut is_repeated = false;
     loop {
         match client.post(BINDINGS, object).await {
             Ok(_) => return,
-            // A request that was answered with 503 may have been done.
+            // A request with a 503 response may have been executed.
             Err(error) if is_repeated && error.to_string().starts_with("409") => return,
             Err(error) => assert!(is_unavailable(&error) && begin.elapsed() < PATIENCE, "{error:#}"),
         }
@@ -56,7 +56,7 @@ async fn a_task_is_finished_by_the_next_leader_and_marks_each_binding_once() {
         let client = client.clone();
         creates.spawn(async move {
             let mut binding = clients::binding(&format!("web-{number}"));
-            // Nobody schedules it, so that each change of it is a mark.
+            // No scheduler is active, so each change of it is a mark.
             binding["spec"]["schedulerName"] = "nobody".into();
             create(&client, &binding).await;
         });
@@ -81,7 +81,7 @@ async fn a_task_is_finished_by_the_next_leader_and_marks_each_binding_once() {
             Err(error) if is_unavailable(&error) && begin.elapsed() < PATIENCE => {}
             Err(error) => panic!("{error:#}"),
         }
-        // With an intent the task is accepted, whatever the answer was.
+        // With an intent the task is accepted, whatever the response was.
         if made == 1 {
             break leader;
         }
@@ -93,7 +93,7 @@ async fn a_task_is_finished_by_the_next_leader_and_marks_each_binding_once() {
         (ended == 1).then_some(())
     })
     .await;
-    // Each binding was written twice: when it was made, and when it was marked.
+    // Each binding was written twice: when it was created, and when it was marked.
     let sql = "SELECT name, count(*) AS marks FROM changes
          WHERE kind = 'resourcebindings.work.karmada.io' AND operation = 'update' GROUP BY name";
     let rows = sqlx::query(sql).fetch_all(&mut database).await.unwrap();

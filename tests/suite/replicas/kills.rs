@@ -1,4 +1,4 @@
-//! kill -9 of whoever leads, again and again, under load.
+//! SIGKILL of the leader, again and again, under load.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::support::wait_for;
 
 const REPLICAS: usize = 3;
 const WRITERS: usize = 6;
-/// Writes between two kills. The number differs, so that the kill meets every step of a write.
+/// Writes between two kills. The number varies, so that the kill meets every step of a write.
 const WRITES: usize = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,7 +49,7 @@ async fn re1_and_re4_and_re5_leaders_that_are_killed_take_no_acknowledged_write_
     eprintln!("{}; the log has {} changes", history.summary(), log.last);
 }
 
-/// Every rebalancer that was acknowledged has finished, and its targets were scheduled afresh.
+/// Every acknowledged rebalancer has finished, and its targets were rescheduled.
 async fn triggers_are_served(fleet: &Fleet, history: &History) {
     let rebalancers = history.names("rebalancer-");
     assert!(!rebalancers.is_empty(), "there were triggers");

@@ -1,4 +1,4 @@
-//! Clients at work on all replicas: writers, and a reader and a watcher for each replica.
+//! Clients on all replicas: writers, and a reader and a watcher for each replica.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::checker::{History, Log, Seen};
 use super::clients::{self, BINDINGS};
 use super::fleet::Doors;
 
-/// How long anything may take on a machine that is busy with other tests.
+/// The timeout of anything on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Load {
@@ -23,14 +23,14 @@ pub struct Load {
     watchers: Vec<Watcher>,
 }
 
-/// A watcher at work, and how far it has come.
+/// An active watcher, and its progress.
 struct Watcher {
     task: JoinHandle<Vec<Seen>>,
     at: tokio::sync::watch::Receiver<i64>,
 }
 
 impl Load {
-    /// Makes what the clients need, and sets them to work.
+    /// Creates the clients' objects, and starts the clients.
     pub async fn start(doors: &Arc<Doors>, writers: usize) -> Load {
         let first = doors.enter(0).await.expect("a replica takes clients in");
         clients::prepare(&first).await;
@@ -60,7 +60,7 @@ impl Load {
         load
     }
 
-    /// Waits until so many more writes were acknowledged.
+    /// Waits until `count` more writes were acknowledged.
     pub async fn goes_on(&self, writes: usize) {
         let mut progress = self.history.progress();
         let enough = progress.borrow_and_update().acknowledged + writes;
@@ -75,11 +75,11 @@ impl Load {
         }
     }
 
-    /// Ends the watches when they have come to the end of the log, and holds what all clients saw
+    /// Ends the watches when they have reached the end of the log, and checks all observations
     /// against the log.
     pub async fn check(mut self, log: &Log) {
         for watcher in &mut self.watchers {
-            // Where one does not get there, the comparison below says what it lacks.
+            // If a watch does not get there, the comparison below reports the missing events.
             let _late = tokio::time::timeout(PATIENCE, watcher.at.wait_for(|at| *at >= log.last_of_bindings())).await;
         }
         self.watching.cancel();

@@ -1,4 +1,4 @@
-//! The database fails over to an asynchronous standby, and commits that were acknowledged are lost.
+//! The database fails over to an asynchronous standby, and acknowledged commits are lost.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,16 +17,16 @@ use crate::support::proxy::Proxy;
 use crate::support::{metric, wait_for};
 
 const REPLICAS: usize = 2;
-/// How soon writes go on, with the lease of these tests and a loaded machine.
+/// The limit until writes continue, with the lease of these tests and a loaded machine.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Processes over a primary with a standby that is behind, and a proxy that leads to the primary.
+/// Starts processes over a primary with a lagging standby, and a proxy to the primary.
 struct Scene {
     primary: Cluster,
     standby: Cluster,
     proxy: Proxy,
     fleet: Fleet,
-    /// The revisions of what was acknowledged and is lost, by name.
+    /// Returns the revisions of acknowledged but lost objects, by name.
     lost: BTreeMap<String, i64>,
 }
 
@@ -63,7 +63,7 @@ impl Scene {
         self.lost.values().copied().max().unwrap()
     }
 
-    /// What every replica shows is what the log has, and nothing resumes from before.
+    /// Every replica shows the state of the log, and nothing resumes from before.
     async fn is_one_history(&self, first: i64) {
         let newest = self.newest();
         assert!(first > newest.max(REVISIONS_SKIPPED), "{first} after {newest}");
@@ -91,7 +91,7 @@ async fn create(client: &Client, name: &str) -> i64 {
     revision(&client.post(BINDINGS, &binding(name)).await.unwrap())
 }
 
-/// Creates a binding as soon as that is possible. Returns its revision.
+/// Creates a binding as soon as possible. Returns its revision.
 async fn create_soon(fleet: &Fleet, seat: usize, name: &str) -> i64 {
     let began = Instant::now();
     let made: Value =
@@ -132,7 +132,7 @@ async fn re11_and_re12_what_a_failover_has_lost_is_lifted_over_and_told() {
         assert!(metric(&metrics, "ballast_history_lost_revisions") >= 10.0, "{metrics}");
     }
     assert!(counted >= REPLICAS as f64, "{counted}");
-    // Log lines are written by a thread of their own.
+    // Log lines are written by a separate thread.
     let is_told = |line: &&str| line.contains("the database has lost changes that");
     wait_for("a line of each replica", async || {
         (scene.fleet.logged().lines().filter(is_told).count() >= REPLICAS).then_some(())
@@ -156,7 +156,7 @@ async fn re11_and_re12_what_a_failover_has_lost_is_lifted_over_and_told() {
 async fn re11_who_is_killed_between_the_mark_the_lift_and_the_first_write_is_followed_by_another() {
     let Some(mut scene) = Scene::set().await else { return };
     scene.fail_over().await;
-    // As soon as the mark is there or the log is lifted, whoever leads is killed.
+    // As soon as the mark exists or the log is lifted, the leader is killed.
     let newest = scene.newest();
     let mut database = wait_for("the database", async || {
         let url = scene.standby.url();
@@ -178,7 +178,7 @@ async fn re11_who_is_killed_between_the_mark_the_lift_and_the_first_write_is_fol
     scene.is_one_history(first).await;
 }
 
-/// `run.sh silent`: a replica sleeps while the database fails over and the log goes on without it.
+/// `run.sh silent`: a replica is stopped while the database fails over and the log continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re10_a_replica_that_slept_through_a_failover_shows_nothing_that_the_log_lacks() {
     let Some(mut scene) = Scene::set().await else { return };

@@ -1,5 +1,5 @@
 //! Three processes over one PostgreSQL, with clients that use all of them in turn, while leaders
-//! are killed and stopped. `checker` holds what the clients saw to the promises.
+//! are killed and stopped. `checker` verifies the guarantees over the clients' observations.
 
 mod audited;
 mod checker;

@@ -1,5 +1,5 @@
-//! A leader that is stopped (SIGSTOP) past its lease and goes on (SIGCONT) stores nothing more, and
-//! a leader that is asked to end loses no write.
+//! A leader that is stopped (SIGSTOP) past its lease and continues (SIGCONT) stores nothing more,
+//! and a leader that shuts down loses no write.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ use crate::support::size::sized;
 use crate::support::{metric, wait_for};
 
 const REPLICAS: usize = 3;
-/// Callers that write at the same moment.
+/// Concurrent callers.
 const CALLERS: usize = 16;
-/// Writes that are acknowledged before something happens.
+/// Acknowledged writes before the event.
 const WRITES: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -80,13 +80,13 @@ async fn re2_a_leader_that_was_stopped_past_its_lease_stores_nothing() {
         let client = fleet.doors.enter(other).await.unwrap();
         let (name, begin) = (format!("between-{round}"), Instant::now());
         let binding = clients::binding(&name);
-        // A try that was passed on to the stopped process is answered that it is in doubt.
+        // An attempt forwarded to the stopped process has an unknown result.
         let made = wait_for("a write elsewhere", async || client.post(BINDINGS, &binding).await.ok()).await;
         history.acknowledge(&name, clients::revision(&made), begin);
         let (next, next_term) = fleet.leader().await;
         assert!(next != leader && next_term > term, "{next} leads in {next_term} after {leader} in {term}");
 
-        // What waited in the process that was stopped is answered now.
+        // Requests that waited in the stopped process receive their response now.
         fleet.process(leader).signal(Signal::Continue);
         for caller in callers {
             tokio::time::timeout(PATIENCE, caller).await.expect("every caller is answered").unwrap();
@@ -101,8 +101,8 @@ async fn re2_a_leader_that_was_stopped_past_its_lease_stores_nothing() {
     eprintln!("{}", history.summary());
 }
 
-/// No delay of the shutdown is set: a write that is passed on in the very moment in which the
-/// leader ends is done or not, and its caller is told which.
+/// Without a shutdown delay, a write that is forwarded while the leader ends is done or not, and
+/// its caller receives the result.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re5_a_leader_that_is_asked_to_end_leaves_no_write_in_doubt() {
     let Some(mut fleet) = Fleet::start(REPLICAS).await else { return };
@@ -110,7 +110,7 @@ async fn re5_a_leader_that_is_asked_to_end_leaves_no_write_in_doubt() {
     for round in 0..sized(2, 10) {
         let (leader, _) = fleet.leader().await;
         let stop = CancellationToken::new();
-        // Through the others, which pass the writes on.
+        // Through the others, which forward the writes.
         let mut callers = write_at(&fleet.doors, (leader + 1) % REPLICAS, round * 2, &history, &stop);
         callers.extend(write_at(&fleet.doors, (leader + 2) % REPLICAS, round * 2 + 1, &history, &stop));
         acknowledged(&history, WRITES).await;
@@ -128,7 +128,7 @@ async fn re5_a_leader_that_is_asked_to_end_leaves_no_write_in_doubt() {
     }
     history.check(&Log::read(&mut fleet.database().await).await);
     assert_eq!(history.doubtful(), Vec::<String>::new(), "nobody is told that a write may have been done");
-    // The last one that ends has nobody to hand over to, and does not wait for anybody.
+    // The last one has no successor, and does not wait.
     for seat in 0..REPLICAS {
         let client = fleet.doors.enter(seat).await.unwrap();
         let write =

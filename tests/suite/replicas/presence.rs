@@ -1,4 +1,4 @@
-//! Every replica tells who is there, who leads, and who has fallen silent.
+//! Every replica reports the present replicas, the leader, and the silent ones.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) async fn metrics(client: &Client) -> String {
     String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }
 
-/// The names of the replicas that are told of, by their addresses.
+/// Returns the names of the reported replicas, by their addresses.
 fn names(metrics: &str) -> BTreeMap<String, String> {
     let label = |line: &str, name: &str| {
         let (_, rest) = line.split_once(&format!("{name}=\"")).expect("the label is there");
@@ -48,7 +48,7 @@ async fn re9_each_replica_tells_who_is_there_who_leads_and_who_is_silent() {
         .await;
     }
 
-    // Who was killed is silent, and stays to be seen. Its lease goes to the other one.
+    // A killed replica is reported as silent. Its lease goes to the other one.
     let other = (leader + 1) % REPLICAS;
     fleet.kill(leader);
     let client = fleet.doors.enter(other).await.unwrap();
@@ -64,7 +64,7 @@ async fn re9_each_replica_tells_who_is_there_who_leads_and_who_is_silent() {
     })
     .await;
 
-    // Who is asked to end says goodbye, and nobody looks for it.
+    // A replica that shuts down signs off, and is not reported.
     fleet.restart(leader);
     let back = address(&fleet, leader);
     let told = async |address: &str| names(&metrics(&client).await).contains_key(address);

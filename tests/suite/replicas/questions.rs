@@ -1,5 +1,5 @@
-//! Reviews have the form of a write and change nothing. A replica that does not lead answers them
-//! itself, from the newest state.
+//! Reviews have the form of a write and change nothing. A follower answers them itself, from the
+//! newest state.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Promise 6, for writes: what a follower has shown, its leader does not deny, although it may not
-//! have heard yet that its own commit is stored.
+//! Guarantee 6, for writes: a state that a follower has shown is not denied by its leader, even if
+//! it has not yet received the response to its own commit.
 
 use std::future::Future;
 use std::pin::pin;
@@ -32,8 +32,8 @@ async fn delete(registry: &Registry, target: &Locator) -> Result<(), Status> {
     registry.delete(caller, target, &DeleteOptions::default()).await.map(drop)
 }
 
-/// Two writes, of which the second needs the first. It comes when the first is stored and shown by
-/// others, and its answer is still on the way.
+/// Two dependent writes. The second arrives when the first is stored and shown by others, with its
+/// response still in flight.
 async fn one_after_the_other(
     store: &FaultyStore,
     shown: impl Future<Output = ()>,
@@ -67,7 +67,7 @@ async fn re6_a_leader_does_not_deny_what_a_follower_has_shown() {
     let row = registry.kinds().rows().iter().find(|row| row.kind == "WorkloadRebalancer").unwrap().clone();
     let target = Locator { row, namespace: None, name: Some("web".to_owned()), status: false };
 
-    // It is there, and can be deleted.
+    // It exists, and can be deleted.
     one_after_the_other(
         &store,
         follower.cache.reached(Revision(1)),
@@ -76,7 +76,7 @@ async fn re6_a_leader_does_not_deny_what_a_follower_has_shown() {
     )
     .await;
     create(&registry, &target).await.unwrap();
-    // It has gone, and can be created.
+    // It was deleted, and can be created.
     one_after_the_other(
         &store,
         follower.cache.reached(Revision(4)),

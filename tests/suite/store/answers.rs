@@ -1,4 +1,4 @@
-//! What clients and the log are told when a write cannot be stored.
+//! Messages to clients and the log when a write cannot be stored.
 
 use std::time::Instant;
 
@@ -35,7 +35,8 @@ async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_one_line_for_
     let line = lines.lines().find(|line| line.contains("failed to store changes")).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     assert!(line["error"].as_str().unwrap().ends_with("database is locked"), "{line}");
-    // A refusal costs the wait for the lock, and the log hears of the next one ten seconds later.
+    // A rejection takes as long as the wait for the lock, and the log reports the next one ten
+    // seconds later.
     let again = admin.send(Method::POST, REBALANCERS, &[JSON], rebalancer("two").to_string()).await;
     assert_eq!(again.code, 503);
     let most = 1 + usize::try_from(told.elapsed().as_secs() / 10).unwrap();

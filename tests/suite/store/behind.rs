@@ -1,4 +1,4 @@
-//! Calls that are planned behind a transaction while it is on its way.
+//! Calls that are planned while an earlier transaction is in flight.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -14,7 +14,7 @@ use super::replicas::{PATIENCE, join_with, lead};
 
 type Answer = Result<Result<Revision, Rejected>, WriteError>;
 
-/// A call of one write that waits for its answer.
+/// Starts a call of one write, and returns its task.
 fn call(writer: &Writer, write: Write) -> JoinHandle<Answer> {
     let writer = writer.clone();
     tokio::spawn(async move {
@@ -23,8 +23,8 @@ fn call(writer: &Writer, write: Write) -> JoinHandle<Answer> {
     })
 }
 
-/// The creation of `web` is on its way to a store that holds it. Behind it are planned: its change,
-/// a second creation, and that of another.
+/// The creation of `web` is in flight to a blocked store. Its change, a second creation, and the
+/// creation of another object are planned behind it.
 async fn one_behind_the_other(store: &FaultyStore, writer: &Writer) -> (JoinHandle<Answer>, [JoinHandle<Answer>; 3]) {
     let (web, api) = (binding("web"), binding("api"));
     store.hold();

@@ -1,5 +1,5 @@
-//! One suite for every back end: the same calls must give the same answers. The memory store is the
-//! reference.
+//! One suite for every back end: the same calls must return the same results. The memory store is
+//! the reference.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::lost_marks::*;
 use super::replaced::*;
 use crate::support::{postgres::Cluster, wait_for};
 
-/// The term before anybody has led.
+/// The term before the first leader.
 const FIRST: Term = Term(0);
 
 macro_rules! over_every_back_end {
@@ -69,7 +69,7 @@ async fn store_in_file(home: &tempfile::TempDir) -> Arc<dyn Store> {
     store::open(&url(home), &[]).await.unwrap()
 }
 
-/// Builds changes: it numbers them, and knows what they replace.
+/// Builds changes: numbers them, and tracks the states that they replace.
 #[derive(Clone, Default)]
 pub struct Rows {
     last: i64,
@@ -113,8 +113,7 @@ impl Rows {
     }
 }
 
-/// An object that several managers have written, as others have of their objects, at a time of its
-/// own.
+/// Returns an object with managed fields of several managers, at distinct times.
 fn managed(key: &Key, revision: i64, words: i64) -> String {
     let time = Time::from_seconds(revision);
     format!(
@@ -228,7 +227,7 @@ async fn pages_show_one_moment_whatever_is_written_meanwhile(store: Arc<dyn Stor
     let rows = commit(&store, rows.update(&key(1), 2, 2).delete(&key(2), 3, 3)).await;
     let mut seen = store.page(Revision(9), Revision::ZERO, 3).await.unwrap();
     assert_eq!(seen, [rows[0].clone(), rows[3].clone(), rows[4].clone()]);
-    // A state that was shown, one that was not yet shown, one that goes, and one that is new.
+    // A state with a previous version, one without, a deletion and a creation.
     commit(&store, Rows::after(9).update(&key(0), 1, 1).update(&key(5), 6, 6).delete(&key(6), 7, 7).create(&key(8)))
         .await;
     for expected in [3, 0] {
@@ -243,7 +242,7 @@ async fn pages_show_one_moment_whatever_is_written_meanwhile(store: Arc<dyn Stor
     assert_eq!(states(&store).await.iter().map(|row| row.revision.0).collect::<Vec<_>>(), [4, 5, 8, 10, 11, 13]);
 }
 
-/// States that are far apart, with what was replaced and deleted between them.
+/// States far apart, with replacements and deletions between them.
 async fn pages_cross_a_long_history(store: Arc<dyn Store>) {
     let (first, busy, gone, last) = (binding("first"), binding("busy"), binding("gone"), binding("last"));
     let mut rows = Rows::default().create(&first).create(&busy).create(&gone).delete(&gone, 3, 3);
@@ -268,7 +267,7 @@ async fn pages_cross_a_long_history(store: Arc<dyn Store>) {
         assert_eq!(pages(300, limit).await, [1, 300]);
         assert_eq!(pages(3, limit).await, [1, 2, 3]);
     }
-    // Compaction that has come half the way, and one that is through.
+    // A compaction that is half done, and one that is complete.
     assert!(store.compact(Revision(400), 150).await.unwrap());
     assert_eq!(pages(601, 2).await, newest);
     assert_eq!(pages(450, 2).await, [1, 450]);
@@ -303,7 +302,7 @@ async fn a_lease_ends_by_itself(store: Arc<dyn Store>) {
     assert_eq!(store.lead(&anna(), long).await.unwrap().holder, "bert");
 }
 
-/// What a replica says of itself that is so far behind.
+/// Returns the report of a replica that lags by this much.
 fn announcement(replica: Candidate, missing: u64) -> ReplicaReport {
     let lag = Duration::from_millis(7 * missing);
     ReplicaReport { replica, version: "0.1.0".into(), seen: Revision(40), missing, lag }
@@ -322,7 +321,7 @@ async fn replicas_hear_of_each_other_and_who_of_them_leads(store: Arc<dyn Store>
     assert_eq!(both.iter().map(|sighting| sighting.leads).collect::<Vec<_>>(), [false, true]);
     assert!(both.iter().all(|sighting| sighting.silent < patience), "{both:?}");
 
-    // The last word counts, and who says nothing is silent for longer and longer.
+    // The last report counts, and a silent replica is silent for longer and longer.
     wait_for("silence", async || {
         let heard = store.announce(&announcement(anna(), 1)).await.unwrap();
         assert_eq!(heard.len(), 2, "{heard:?}");
@@ -361,7 +360,7 @@ async fn a_term_from_elsewhere_leads_if_it_is_later_than_all_before(store: Arc<d
         let heard = store.lead_in(&bert(), term, long).await.unwrap();
         assert_eq!((&*heard.holder, heard.term, &*heard.address), ("anna", Term(7), "anna:7443"), "{term}");
     }
-    // The end of the lease gives the lead to nobody.
+    // The end of the lease makes no replica the leader.
     wait_for("the lease to end", async || {
         let heard = store.lead_in(&bert(), Term(7), long).await.unwrap();
         assert!(!heard.is_held_by(&bert()), "{heard:?}");
@@ -425,7 +424,7 @@ async fn news_come_with_a_commit_and_when_a_leader_resigns(store: Arc<dyn Store>
         let store = Arc::clone(&store);
         async move {
             while store.lead(&bert(), deadline).await.unwrap().holder == "anna" {
-                // A resignation just before is not told.
+                // A resignation just before is not reported.
                 let _ = tokio::time::timeout(deadline / 40, store.news(Revision(2))).await;
             }
         }
@@ -510,7 +509,7 @@ async fn revisions_are_found_by_time(store: Arc<dyn Store>) {
     assert_eq!([before(7500).await, before(10_001).await, before(15_001).await], [0, 10, 15]);
 }
 
-/// Revisions that clients have seen elsewhere: far beyond what a walk over them would take.
+/// Revisions that clients have seen elsewhere: too many to iterate over.
 const LIFTED: i64 = 3_000_000_000;
 
 async fn lifted_log(store: &Arc<dyn Store>) -> Vec<Change> {
@@ -544,7 +543,7 @@ async fn a_lifted_log_begins_after_all_that_was_before(store: Arc<dyn Store>) {
     store.news(Revision(5)).await.unwrap();
     assert_eq!(store.changes(Revision(LIFTED), 10).await.unwrap(), []);
 
-    // It goes on from there, and is compacted as ever.
+    // The log continues from there, and is compacted as usual.
     let refused = store.commit(FIRST, &Rows::after(5).create(&api).rows).await.unwrap_err();
     assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
     let rows = Rows::after(LIFTED).update(&web, 1, 3).create(&api).delete(&api, LIFTED + 2, LIFTED + 2);
@@ -561,7 +560,7 @@ async fn a_lifted_log_begins_after_all_that_was_before(store: Arc<dyn Store>) {
     assert_eq!(states(&store).await, [kept[1].clone(), rows[0].clone()]);
     assert_eq!(store.rows(&[Revision(3), Revision(LIFTED + 3)]).await.unwrap(), []);
 
-    // What is late already is lifted no further, and the end never goes back.
+    // A later log is not lifted, and the end never goes back.
     for to in [0, LIFTED, LIFTED + 3] {
         store.bump_revision(FIRST, Revision(to)).await.unwrap();
         assert_eq!(store.bounds().await.unwrap().last, Revision(LIFTED + 3), "{to}");
@@ -600,11 +599,11 @@ async fn large_batches_keep_their_order(store: Arc<dyn Store>) {
         last += size;
     }
     assert_eq!(store.bounds().await.unwrap().last, Revision(last));
-    // Who has a disk says how much of it is taken.
+    // A back end with a disk reports its usage.
     assert!(store.size().await.unwrap().is_none_or(|size| size.bytes > 100_000 && size.free < Some(size.bytes)));
 }
 
-/// Random calls find what the rules above do not think of.
+/// Random calls cover cases that the rules above miss.
 #[tokio::test]
 async fn random_calls_have_the_same_answers_everywhere() {
     const ROUNDS: usize = 400;
@@ -636,7 +635,7 @@ async fn random_calls_have_the_same_answers_everywhere() {
         let (compacts, through) = (below(10) == 0, Revision(below(last as u64 + 2)));
         let (limit, after, shift_ms) = (1 + below(20) as usize, Revision(below(last as u64 + 2)), below(3) - 1);
         let answers = async |store: &Arc<dyn Store>| {
-            // Which of several keys is named is not laid down.
+            // Which of several keys is named is unspecified.
             let committed = match store.commit(FIRST, &rows.rows).await {
                 Err(Error::Conflict { .. }) => "refused".to_owned(),
                 other => format!("{other:?}"),

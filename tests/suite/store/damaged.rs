@@ -1,5 +1,5 @@
-//! api-09: a row that is not as it was written is named wherever it is read, and set aside only on
-//! demand. One suite for the back ends that keep rows.
+//! api-09: a damaged row is named wherever it is read, and set aside only on demand. One suite for
+//! the back ends that keep rows.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -52,12 +52,12 @@ async fn filled(url: &str) -> Vec<Change> {
     rows
 }
 
-/// Closes a store, whose first checkpoint may still be under way.
+/// Closes a store. Its first checkpoint may still be in progress.
 async fn closed(store: Arc<dyn Store>) {
     wait_for("the store to close", async || store.close().await.ok()).await;
 }
 
-/// Runs a statement beside the store, and returns how many rows it changed.
+/// Runs a statement outside of the store, and returns the number of changed rows.
 async fn run(url: &str, statement: &str) -> u64 {
     let statement = AssertSqlSafe(statement.to_owned());
     match url.strip_prefix("sqlite://") {
@@ -76,7 +76,7 @@ async fn run(url: &str, statement: &str) -> u64 {
     }
 }
 
-/// A letter of an object becomes another one. It is still JSON.
+/// Changes a letter of an object, which is still valid JSON.
 async fn damage(url: &str, revision: i64) {
     let statement =
         format!(r#"UPDATE changes SET object = replace(object, '"name"', '"nane"') WHERE revision = {revision}"#);

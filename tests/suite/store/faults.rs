@@ -1,4 +1,4 @@
-//! Full disks, lost answers and long queues.
+//! Full disks, lost responses and long queues.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,7 +12,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use super::faulty::FaultyStore;
 use super::fixtures::*;
 
-/// A room whose store fails when it is told to.
+/// A log over a store that fails on demand.
 pub async fn faulty_room() -> (Arc<FaultyStore>, Room) {
     let store = FaultyStore::new();
     let room = Room::open(store.clone(), Limits::default()).await;
@@ -88,7 +88,7 @@ async fn a_log_that_somebody_else_wrote_to_ends_the_writer() {
 #[tokio::test]
 async fn calls_that_find_the_queue_full_are_turned_away() {
     let store = FaultyStore::new();
-    // One call is on its way, one is planned behind it, and four wait.
+    // One call is in flight, one is planned behind it, and four wait.
     let limits = Limits { queue_calls_max: 4, batch_rows_max: 1, ..Limits::default() };
     let room = Room::open(store.clone(), limits).await;
     store.hold();
@@ -142,7 +142,7 @@ async fn waiting_writes_share_a_transaction_and_see_each_other() {
     let calls =
         [commit(create(&binding("web"), 1)), commit(create(&binding("api"), 1)), commit(create(&binding("api"), 2))];
     tokio::task::yield_now().await;
-    // The first call may be on its way alone; there is no third transaction for the third call.
+    // The first call may be in flight alone; there is no third transaction for the third call.
     store.gate.add_permits(2);
     let [first, second, third] = calls;
     assert_eq!(first.await.unwrap().unwrap().revision, Revision(1));
@@ -150,7 +150,7 @@ async fn waiting_writes_share_a_transaction_and_see_each_other() {
     assert!(matches!(third.await.unwrap(), Err(Rejected::Exists(state)) if state.revision == Revision(2)));
 }
 
-/// `raise(ROLLBACK)` acts like a full disk: the transaction is gone before it is ended.
+/// `raise(ROLLBACK)` acts like a full disk: the transaction is rolled back before its end.
 #[tokio::test]
 async fn a_file_that_refuses_rows_is_written_again_as_soon_as_it_takes_them() {
     let home = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ async fn a_file_that_refuses_rows_is_written_again_as_soon_as_it_takes_them() {
     }
 }
 
-/// The lease of the workers of a replica was lost while their write waited for its turn.
+/// The lease of a replica's workers is lost while their write is queued.
 #[tokio::test]
 async fn a_write_whose_fence_falls_before_its_turn_is_not_stored() {
     let (store, room) = faulty_room().await;
@@ -185,7 +185,7 @@ async fn a_write_whose_fence_falls_before_its_turn_is_not_stored() {
     };
     let (first, second) = (room.writer.clone(), room.writer.clone());
     let first = tokio::spawn(async move { first.commit(vec![create(&binding("web"), 1)], Atomicity::All).await });
-    // The first is on its way to the disk when the others queue up.
+    // The first write is in progress when the others are queued.
     tokio::task::yield_now().await;
     let writes = vec![create(&binding("api"), 1)];
     let second = tokio::spawn(async move { second.commit_behind(Some(fence), writes, Atomicity::All).await });

@@ -1,4 +1,4 @@
-//! A store that fails when it is told to.
+//! A store that fails on demand.
 
 use std::io;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ pub struct FaultyStore {
     pub inner: MemoryStore,
     /// Commits fail and store nothing.
     pub disk_is_full: AtomicBool,
-    /// Commits are stored, and fail all the same: their answer is lost.
+    /// Commits are stored but fail: their response is lost.
     pub answers_are_lost: AtomicBool,
     /// Reads fail.
     pub is_silent: AtomicBool,
-    /// Each commit takes a permit. There are plenty, unless a test takes them away.
+    /// Each commit takes a permit. Permits are plentiful, unless a test removes them.
     pub gate: Semaphore,
-    /// Each answer to a commit takes a permit. There are plenty, unless a test takes them away.
+    /// Each response to a commit takes a permit. Permits are plentiful, unless a test removes them.
     pub answers: Semaphore,
-    /// Commits that have come to the gate.
+    /// Commits that have reached the gate.
     pub held: AtomicUsize,
 }
 
@@ -42,12 +42,12 @@ impl FaultyStore {
         })
     }
 
-    /// Commits wait from now on, until `gate` gets permits.
+    /// Blocks commits until `gate` gets permits.
     pub fn hold(&self) {
         self.gate.forget_permits(usize::MAX);
     }
 
-    /// Commits are stored and not answered from now on, until `answers` gets permits.
+    /// Stores commits without a response until `answers` gets permits.
     pub fn hold_answers(&self) {
         self.answers.forget_permits(usize::MAX);
     }

@@ -16,7 +16,7 @@ pub fn binding(name: &str) -> Key {
     Key::namespaced(BINDINGS, "shop", name)
 }
 
-/// An object whose `spec.value` tells its versions apart.
+/// Returns an object with `spec.value` to distinguish its versions.
 pub fn object(key: &Key, value: i64) -> Map<String, Value> {
     let object = json!({"metadata": {"namespace": *key.namespace, "name": *key.name}, "spec": {"value": value}});
     let Value::Object(object) = object else { unreachable!("written as an object above") };
@@ -86,8 +86,8 @@ impl Room {
         self.writer.commit(writes, Atomicity::All).await.unwrap()
     }
 
-    /// Writes `batch` after `batch`, each made from the number of objects so far, until the store
-    /// cannot. Counts what was acknowledged on, and returns the answer to the batch that failed.
+    /// Writes batches, each created from the number of objects so far, until the store fails. Adds
+    /// the acknowledged ones to the count, and returns the error of the failed batch.
     pub async fn fill(&self, acknowledged: &mut usize, batch: fn(usize) -> Vec<Write>, too_many: usize) -> String {
         let error = loop {
             match self.writer.commit(batch(*acknowledged), Atomicity::All).await {

@@ -1,5 +1,5 @@
-//! A disk that is really full: a small file system in a mount namespace of its own. If the machine
-//! does not allow that, the test says so and passes.
+//! A disk that is really full: a small file system in a separate mount namespace. If the machine
+//! does not support that, the test prints so and passes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use ballast::watch::{Atomicity, Limits};
 use super::fixtures::*;
 use crate::support::small_disk::run_on_small_disk;
 
-/// Tells the test binary that it runs on the small disk, and where that is.
+/// Set in the child process on the small disk, to its path.
 const SMALL_DISK: &str = "BALLAST_TEST_SMALL_DISK";
-/// Objects of two kilobytes that are surely too many for three megabytes.
+/// Objects of two kilobytes, more than three megabytes in total.
 const TOO_MANY: usize = 3000;
 
 #[test]
@@ -20,7 +20,7 @@ fn a_server_on_a_full_disk_writes_again_when_there_is_space() {
     run_on_small_disk("store::full_disk::on_the_small_disk", SMALL_DISK, 3);
 }
 
-/// The part that the other test runs on the small disk. Without its variable it does nothing.
+/// Runs in the child process on the small disk. Without its variable it does nothing.
 #[tokio::test]
 async fn on_the_small_disk() {
     let Ok(place) = std::env::var(SMALL_DISK) else { return };
@@ -33,7 +33,7 @@ async fn on_the_small_disk() {
     for round in 0..3 {
         let answer = room.fill(&mut acknowledged, batch, TOO_MANY).await;
         assert_eq!(answer, "nothing can be written now: the disk is full");
-        // A page can still be written, and the objects of clients cannot.
+        // A page can still be written, but not the objects of clients.
         let probed = store.probe().await.expect_err("nothing that clients write can be stored");
         assert_eq!(probed.reason(), "the disk is full");
         assert_eq!(room.cache.view().count(BINDINGS, None), acknowledged, "round {round}: nothing more than was said");

@@ -1,4 +1,4 @@
-//! A database that goes back: replicas over one memory store that loses commits.
+//! A database that loses commits: replicas over one memory store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn is_told(watching: &mut Subscriber) {
     assert!(timeout(PATIENCE, watching.next()).await.unwrap().is_err(), "it is told to list again");
 }
 
-/// Waits until a consistent read is answered again.
+/// Waits until a consistent read succeeds again.
 async fn is_fresh(replica: &Joined) {
     let fresh = async {
         while replica.cache.fresh().await.is_err() {
@@ -33,7 +33,7 @@ async fn is_fresh(replica: &Joined) {
     timeout(PATIENCE, fresh).await.unwrap();
 }
 
-/// ha-01: the log is shorter than what both replicas have seen.
+/// ha-01: the log is shorter than the state that both replicas have seen.
 #[tokio::test]
 async fn re11_a_log_that_was_taken_back_is_lifted_beyond_all_that_was_seen() {
     let store = Arc::new(MemoryStore::new());
@@ -49,7 +49,7 @@ async fn re11_a_log_that_was_taken_back_is_lifted_beyond_all_that_was_seen() {
     let mut watching = [watch_all(&one, seen), watch_all(&two, seen)];
 
     store.fail_over(standby);
-    // The leader is not believed any more: it stores nothing on a server that it has not accepted.
+    // The leader has lost its authority: it stores nothing on a server that it has not accepted.
     let refused = put(&one, create(&binding("late"), 1)).await;
     assert!(matches!(refused, Err(WriteError::Deposed | WriteError::Following)), "{refused:?}");
     timeout(PATIENCE, one.role.lost()).await.unwrap().unwrap();
@@ -64,7 +64,7 @@ async fn re11_a_log_that_was_taken_back_is_lifted_beyond_all_that_was_seen() {
         let view = replica.cache.view();
         assert_eq!(view.count(BINDINGS, None), 2);
         assert_eq!(value(view.get(&binding("lost-7")).unwrap()), 70);
-        // One lift, so one 410: a watch from the list goes on.
+        // One lift causes one 410: a watch from the new list continues.
         let mut again = watch_all(replica, first);
         assert!(again.next_ready().is_none_or(|events| events.is_ok()));
         assert!(replica.cache.subscribe(Interest::All, seen).is_err(), "and nothing resumes from before");
@@ -73,8 +73,8 @@ async fn re11_a_log_that_was_taken_back_is_lifted_beyond_all_that_was_seen() {
     assert_eq!((loss.after, loss.through, loss.revisions()), (kept, seen, 20));
 }
 
-/// ha-02: a replica was cut off, and comes back when the log has passed its view. The others did
-/// not know of it, and its row of the list was not there.
+/// ha-02: a replica was cut off, and returns when the log has passed its view. The others did not
+/// know of it, since its row in the list was missing.
 #[tokio::test]
 async fn re10_a_replica_that_comes_back_to_another_history_shows_nothing_of_its_own() {
     for is_update in [false, true] {
@@ -84,7 +84,7 @@ async fn re10_a_replica_that_comes_back_to_another_history_shows_nothing_of_its_
         lead(&*store, &mut one, "one").await;
         let kept = put(&one, create(&binding("web"), 1)).await.unwrap();
         let standby = store.standby();
-        // ha-03: the same with updates. The log is whole, and no backup has to be restored.
+        // ha-03: the same with updates. The log is complete, and no backup must be restored.
         let write = |number: i64, at: Revision| match is_update {
             true => update(&binding("web"), at, number),
             false => create(&binding(&format!("b-{number}")), number),
@@ -152,7 +152,7 @@ async fn re11_who_dies_between_the_mark_the_lift_and_the_first_write_leaves_the_
         one.task.abort();
         drop(one);
 
-        // The next process has seen nothing of it.
+        // The next process knows nothing of it.
         let mut next = join(&store).await;
         lead(&*store, &mut next, "next").await;
         let first = put(&next, create(&binding("lost"), 2)).await.unwrap();
@@ -163,7 +163,7 @@ async fn re11_who_dies_between_the_mark_the_lift_and_the_first_write_leaves_the_
     }
 }
 
-/// A second failover takes the lift back. Another lift may lead to the same revision, from another
+/// A second failover reverts the lift. Another lift may lead to the same revision, from another
 /// state.
 #[tokio::test]
 async fn re10_a_lift_that_was_lost_is_not_taken_for_another_one() {
@@ -200,7 +200,7 @@ async fn re10_a_lift_that_was_lost_is_not_taken_for_another_one() {
     assert!(cut.cache.view().revision > TO);
 }
 
-/// Nothing was lost: a synchronous standby takes over, and nobody lists again.
+/// Nothing was lost: a synchronous standby takes over, and no client lists again.
 #[tokio::test]
 async fn re11_a_standby_that_has_everything_costs_no_watch() {
     let store = Arc::new(MemoryStore::new());

@@ -1,13 +1,13 @@
-//! Seeded lives of several replicas over one memory store that takes commits back: standbys that
-//! lack the last commits are promoted while replicas follow, lead, are cut off or paused, die and
-//! start. Some die between the mark of a lost history, the lift of the log and the first write.
+//! Randomized simulation of several replicas over one memory store that loses commits: standbys
+//! that lack the last commits are promoted while replicas follow, lead, are cut off or paused, die
+//! and start. Some die between the mark of a lost history, the lift of the log and the first write.
 //!
-//! *What is held.* No revision that a client has seen has two meanings: what any client saw at a
-//! revision is there in the end, or nothing is. Every watch has the state of the log in the end,
-//! and got at most one 410 for each lift. Nothing is silent: what was lost was lifted over.
+//! *Invariants*: no revision that a client has seen has two meanings: the state seen at a revision
+//! exists in the end, or none does. Every watch ends with the state of the log, and receives at
+//! most one 410 per lift. Losses are never silent: the log is lifted over lost revisions.
 //!
-//! A standby lags by less than a report takes to be forgotten, and no replica is born in that time:
-//! the promoted database would not know of it.
+//! A standby lags by less than the time until a report is forgotten, and no replica starts in that
+//! time: the promoted database would not know of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -25,10 +25,10 @@ use crate::support::dice::Dice;
 const CLIENTS: usize = 4;
 const WATCHERS: usize = 3;
 const LIFE: Duration = Duration::from_secs(60);
-/// How far a standby is behind at most, in milliseconds.
+/// The maximum lag of a standby, in milliseconds.
 const LAG_MS: u64 = 3000;
 
-/// What clients saw: each revision with its object and its value; -1 is a deletion.
+/// Observations of clients: each revision with its object and its value; -1 is a deletion.
 #[derive(Default)]
 struct Meanings(Mutex<BTreeMap<Revision, (Key, i64)>>);
 
@@ -46,7 +46,7 @@ async fn client(number: usize, seed: u64, life: u64, fleet: Fleet, meanings: Arc
     while Instant::now() < end {
         sleep(ms(&mut dice, 300)).await;
         let Some((cache, _)) = at(&fleet, dice.roll(REPLICAS as u64)) else { continue };
-        // Consistent reads, and those that take any state that is shown.
+        // Consistent reads, and reads that accept any state.
         let may_read = match dice.roll(2) {
             0 => matches!(timeout(PATIENCE, cache.fresh()).await, Ok(Ok(()))),
             _ => !cache.is_outdated(),
@@ -74,7 +74,7 @@ async fn client(number: usize, seed: u64, life: u64, fleet: Fleet, meanings: Arc
     acknowledged
 }
 
-/// Lists and watches, and lists again after a 410. Returns its state, and how many 410 it got.
+/// Lists and watches, and lists again after a 410. Returns its state, and the number of 410s.
 async fn watcher(
     seed: u64,
     life: u64,
@@ -85,7 +85,7 @@ async fn watcher(
 ) -> (BTreeMap<Key, Revision>, usize) {
     let (mut dice, mut position) = (Dice(seed), None);
     let (mut state, mut told) = (BTreeMap::new(), 0);
-    // Where the log reaches back, a server reads it, and no client gets a 410.
+    // A server reads the log as far as it reaches back, and no client receives a 410.
     let is_gone = async |after: Revision| usize::from(store.bounds().await.unwrap().compacted > after);
     while last.lock().unwrap().is_none_or(|last| position < Some(last)) {
         sleep(ms(&mut dice, 50)).await;
@@ -130,17 +130,17 @@ async fn watcher(
     (state, told)
 }
 
-/// How often something happened in a life.
+/// Counters of one simulation.
 #[derive(Default)]
 struct Fates {
-    /// The log has lost something.
+    /// The log has lost commits.
     losses: usize,
     /// A replica died between the mark and the lift, or between the lift and the first write.
     deaths: [usize; 2],
 }
 
-/// kill -9 between the mark of a lost history, the lift of the log and the first write: waits for
-/// one of these moments, and kills whoever leads, or anybody. `None` if it does not come.
+/// Waits for a moment between the mark of a lost history, the lift of the log and the first write,
+/// and kills the leader or any replica. `None` if that moment does not occur.
 async fn kill_between(dice: &mut Dice, store: &MemoryStore, fleet: &Fleet) -> Option<usize> {
     let (is_lifted, end) = (dice.roll(2) as usize, Instant::now() + LEASE);
     let lift = store.tip(Revision::ZERO).await.unwrap().lift;
@@ -160,7 +160,7 @@ async fn kill_between(dice: &mut Dice, store: &MemoryStore, fleet: &Fleet) -> Op
     Some(is_lifted)
 }
 
-/// Promotes standbys, cuts, kills, and starts again until the end, then mends everything.
+/// Promotes standbys, cuts, kills and restarts until the end, then repairs everything.
 async fn misfortune(seed: u64, store: Arc<MemoryStore>, fleet: Fleet, end: Instant) -> Fates {
     let (mut dice, mut born, mut fates) = (Dice(seed), REPLICAS, Fates::default());
     while Instant::now() < end {
@@ -168,7 +168,7 @@ async fn misfortune(seed: u64, store: Arc<MemoryStore>, fleet: Fleet, end: Insta
         let leader = fleet.lock().unwrap().iter().flatten().position(Replica::leads);
         let victim = leader.filter(|_| dice.roll(3) > 0).unwrap_or(dice.roll(REPLICAS as u64) as usize);
         let link = fleet.lock().unwrap()[victim].as_ref().map(|it| it.link.clone());
-        // A replica is cut off, dies or lives on while the database fails over.
+        // A replica is cut off, dies or continues while the database fails over.
         let standby = store.standby();
         sleep(ms(&mut dice, LAG_MS)).await;
         let what = dice.roll(4);
@@ -204,7 +204,7 @@ async fn misfortune(seed: u64, store: Arc<MemoryStore>, fleet: Fleet, end: Insta
     fates
 }
 
-/// Remembers every lift, also those that a later failover takes back.
+/// Records every lift, including those that a later failover reverts.
 async fn count_lifts(store: Arc<MemoryStore>, lifts: Arc<Mutex<BTreeSet<i64>>>) {
     loop {
         let lift = store.tip(Revision::ZERO).await.unwrap().lift;
@@ -246,7 +246,7 @@ async fn live(life: u64) -> Fates {
     }
     assert!(acknowledged > 10, "seed {life}: hardly anything was written: {acknowledged}");
 
-    // Everybody is well again: one leads, and all show the same.
+    // All replicas are healthy again: one leads, and all show the same.
     sleep(LEASE * 3).await;
     counting.abort();
     let bounds = store.bounds().await.unwrap();
@@ -268,7 +268,7 @@ async fn live(life: u64) -> Fates {
             assert!(!replica.cache.is_taken_back(), "seed {life}");
         }
     }
-    // What anybody saw is there, or was lost and is lifted over.
+    // Every observed state exists, or was lost and is lifted over.
     let seen = std::mem::take(&mut *meanings.0.lock().unwrap());
     for (revision, (key, value)) in &seen {
         let Some(row) = store.rows(&[*revision]).await.unwrap().pop() else { continue };

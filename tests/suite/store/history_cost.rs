@@ -1,5 +1,5 @@
-//! What the past costs (NG6): agents report every ten seconds, and each report is a change of the
-//! whole object. It is measured in bytes of the file.
+//! The size of the history (NG6): agents report every ten seconds, and each report is a change of
+//! the whole object. It is measured in bytes of the file.
 
 use ballast::k8s::{Key, Revision};
 use ballast::store::{self, Change, HistoryOf, Operation, Span, Store, Term};
@@ -16,12 +16,12 @@ const WORKLOADS: i64 = 515;
 const ROUNDS_A_MINUTE: i64 = 6;
 /// A part of an hour that is long enough to be typical.
 const MINUTES: i64 = 10;
-/// What an hour of the night's fleet may cost: 7 MB were measured.
+/// The limit of an hour of the outage's fleet: 7 MB were measured.
 const HOUR_BYTES_MAX: u64 = 10 << 20;
-/// What it costs at least without packing, or the load is not that of the night: 32 MB.
+/// The minimum without packing, to check the load: 32 MB.
 const UNPACKED_HOUR_BYTES_MIN: u64 = 30_000_000;
 
-/// A cluster that serves 120 kinds, as its agent reports it.
+/// Returns a cluster that serves 120 kinds, as its agent reports it.
 fn cluster_report(number: i64) -> Value {
     let kinds = |group: i64| {
         let kind = |kind: i64| json!({"kind": format!("Kind{group}x{kind}"), "name": format!("kind{group}x{kind}s")});
@@ -48,7 +48,7 @@ fn binding_report(number: i64) -> Value {
         "status": {"aggregatedStatus": (1..=12).map(report).collect::<Vec<_>>()}})
 }
 
-/// A log that continues: each key's newest revision is remembered.
+/// Writes a log with continuous revisions per key.
 struct Fleet {
     store: std::sync::Arc<dyn Store>,
     newest: std::collections::HashMap<Key, Revision>,
@@ -65,7 +65,7 @@ impl Fleet {
                 json!({"name": *key.name, "namespace": *key.namespace, "resourceVersion": revision.0.to_string()});
             let previous = self.newest.insert(key.clone(), revision).unwrap_or(Revision::ZERO);
             let operation = if previous == Revision::ZERO { Operation::Create } else { Operation::Update };
-            // The creation is not looked at here.
+            // The creation is not considered here.
             let created = if previous == Revision::ZERO { revision } else { Revision(1) };
             let object = object.to_string().into();
             changes.push(Change { revision, key, operation, created, previous, time_ms: revision.0, object });
@@ -78,7 +78,7 @@ impl Fleet {
         saved.iter().map(|saved| saved.bytes).sum()
     }
 
-    /// Bytes of the file that hold something.
+    /// Returns the used bytes of the file.
     async fn bytes(&self) -> u64 {
         let size = self.store.size().await.unwrap().unwrap();
         size.bytes - size.wal.unwrap() - size.free.unwrap()
@@ -113,7 +113,7 @@ async fn ng6_an_hour_of_the_nights_fleet_costs_a_fifth_of_its_reports() {
     assert!(without > UNPACKED_HOUR_BYTES_MIN, "without packing {without} bytes an hour");
 }
 
-/// The states of a moment, the log and what a change replaced read as they were written.
+/// The states of a moment, the log and the replaced states are read as they were written.
 #[tokio::test]
 async fn ng6_what_is_packed_reads_as_before_and_states_stay_plain() {
     let home = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ async fn ng6_what_is_packed_reads_as_before_and_states_stay_plain() {
         .unwrap();
     assert_eq!(plain, [2, 4], "people's queries read states as they are");
 
-    // A packed row that is damaged is noticed like any other.
+    // A damaged packed row is detected like any other.
     let damage = "UPDATE changes SET packed = x'00ff' WHERE revision = 1";
     sqlx::raw_sql(AssertSqlSafe(damage)).execute(&mut beside).await.unwrap();
     let error = store.changes(Revision::ZERO, 10).await.unwrap_err().to_string();

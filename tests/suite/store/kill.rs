@@ -1,5 +1,5 @@
-//! kill -9 under write load, many times in a row: every acknowledged write is there afterwards, and
-//! the log has no gap.
+//! SIGKILL under write load, many times in a row: every acknowledged write is stored afterwards,
+//! and the log has no gap.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -16,7 +16,7 @@ use super::fixtures::*;
 use crate::support::size::sized;
 
 const CALLERS: usize = 8;
-/// Tells the test binary that it is the victim, and which database it shall write to.
+/// Set in the victim process, to its database.
 const VICTIM: &str = "BALLAST_TEST_KILL_URL";
 
 /// The acknowledged writes: the revision and the value of each key.
@@ -30,7 +30,7 @@ async fn every_acknowledged_write_survives_kill_9() {
         run_and_kill(&url(&home), 1 + SystemClock.random() % 300, &mut acknowledged);
         let store = store::open(&url(&home), &[]).await.unwrap();
         check(&store, &acknowledged, round).await;
-        // Opens windows too, and so finds rows that are missing.
+        // Opens windows too, and so finds missing rows.
         Room::open(store, limits()).await.close().await;
     }
     assert!(acknowledged.len() > CALLERS);
@@ -52,7 +52,7 @@ fn run_and_kill(url: &str, acknowledgements: u64, acknowledged: &mut Acknowledge
     }
     victim.kill().unwrap();
     victim.wait().unwrap();
-    // What was acknowledged between the last line read and the end counts as well.
+    // Acknowledgements between the last line read and the end count as well.
     for line in lines.map_while(Result::ok) {
         note(&line, acknowledged);
     }
@@ -82,7 +82,7 @@ async fn check(store: &Arc<dyn Store>, acknowledged: &Acknowledged, round: u64) 
     let rows = store.changes(bounds.compacted, usize::MAX).await.unwrap();
     let expected = (bounds.compacted.0 + 1)..=bounds.last.0;
     assert!(rows.iter().map(|row| row.revision.0).eq(expected), "round {round}: the log has a gap");
-    // Pairs are written in one call, so one half never is without the other.
+    // Pairs are written in one call, so both halves exist or neither.
     let rows = states(store).await;
     let values: HashMap<&str, i64> = rows.iter().map(|row| (&*row.key.name, written(row))).collect();
     for (name, value) in values.iter().filter(|(name, _)| name.starts_with("left")) {
@@ -94,7 +94,7 @@ fn written(row: &store::Change) -> i64 {
     value(&Object::decode(row.key.clone(), row.revision, row.object.clone()).unwrap())
 }
 
-/// Limits with constant compaction, so that the kill hits that as well.
+/// Limits with constant compaction, so that kills interrupt it as well.
 fn limits() -> Limits {
     Limits {
         compaction_every: Duration::from_millis(5),

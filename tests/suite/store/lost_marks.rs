@@ -1,4 +1,4 @@
-//! The rules of the conformance suite about histories that were lost.
+//! The rules of the conformance suite about lost histories.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub async fn re11_a_lost_history_is_marked_until_the_log_is_lifted_beyond_it(sto
     assert_eq!(store.losses().await.unwrap().lift_beyond(Revision::ZERO), None);
     store.commit(next.term, &Rows::after(to.0).create(&binding("api")).rows).await.unwrap();
 
-    // What was lifted over needs no further mark. What comes later is lifted again.
+    // Revisions that were lifted over need no further mark. Later ones are lifted again.
     store.mark_lost(Term::default(), Revision(60)).await.unwrap();
     assert_eq!(store.losses().await.unwrap().marked, Revision::ZERO);
     store.mark_lost(next.term, Revision(to.0 + 7)).await.unwrap();
@@ -76,7 +76,7 @@ pub async fn re11_what_a_replica_has_seen_is_known_to_the_next_leader(store: Arc
     store.announce(&report(anna(), 1)).await.unwrap();
     store.announce(&report(bert(), 1)).await.unwrap();
     assert_eq!(store.losses().await.unwrap().lift_beyond(Revision::ZERO), None);
-    // More than there is: the log has lost it.
+    // More than exists: the log has lost it.
     store.announce(&report(bert(), 7)).await.unwrap();
     let losses = store.losses().await.unwrap();
     assert_eq!(
@@ -84,7 +84,7 @@ pub async fn re11_what_a_replica_has_seen_is_known_to_the_next_leader(store: Arc
         (Revision(1), Revision(7), Some(Revision(7)))
     );
     assert_eq!((losses.is_promoted, losses.awaited), (false, 0));
-    // After a mark, everybody who was there reports again.
+    // After a mark, every replica reports again.
     store.mark_lost(Term::default(), Revision(9)).await.unwrap();
     assert_eq!(store.losses().await.unwrap().awaited, 2);
     store.announce(&report(anna(), 1)).await.unwrap();

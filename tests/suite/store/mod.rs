@@ -1,4 +1,4 @@
-//! The store and the room above it.
+//! The store and the log above it.
 
 mod answers;
 mod behind;

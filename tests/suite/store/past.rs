@@ -1,4 +1,4 @@
-//! The past beyond the windows: every state that the log remembers can be told, exactly.
+//! The past beyond the windows: every state in the log can be read exactly.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -120,7 +120,7 @@ async fn a_log_that_cannot_be_read_tells_no_past_and_harms_nothing() {
     room.close().await;
 }
 
-/// Times on the wire are whole seconds: what was written within a second is there at that second.
+/// Times on the wire are whole seconds: a write within a second is visible at that second.
 #[tokio::test]
 async fn a_time_is_the_last_revision_of_its_second() {
     let home = tempfile::tempdir().unwrap();

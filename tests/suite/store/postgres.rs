@@ -1,5 +1,5 @@
-//! What only a log in PostgreSQL can suffer: connections that are cut or stall, a server that
-//! restarts, replicas that start at once, databases of others.
+//! Faults specific to PostgreSQL: connections that are cut or stall, a server that restarts,
+//! replicas that start at once, foreign databases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -25,7 +25,7 @@ fn hasty() -> Settings {
     Settings { answer_max: Duration::from_millis(800), ..Settings::default() }
 }
 
-/// Opens with these settings, as soon as a busy machine lets it.
+/// Opens with these settings, with retries on a busy machine.
 async fn open_hasty(url: &str) -> Arc<dyn Store> {
     wait_for("the database", async || store::open_with(url, &[], &hasty()).await.ok()).await
 }
@@ -46,14 +46,14 @@ fn row(revision: i64, name: &str) -> Change {
     }
 }
 
-/// Cuts all connections but the one that asks.
+/// Cuts all connections except its own.
 const CUT: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
      WHERE pid <> pg_backend_pid() AND application_name = 'ballast'";
 
-/// A writer goes on until there were cuts enough, however slow the one who cuts is, and no further.
+/// A writer continues until there were enough cuts, however slow they are.
 const CUT_WRITES_MAX: i64 = 5_000;
 
-/// api-08: nothing is set but what docs/install.md says.
+/// api-08: only the settings of docs/install.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pooler_that_gives_whole_sessions_needs_no_other_setting() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -77,7 +77,7 @@ async fn a_pooler_that_gives_sessions_away_is_told_with_its_setting() {
     let Some(pooler) = PgBouncer::before(&cluster, "transaction") else { return };
     cluster.run("CREATE DATABASE given_away").await;
     for _ in 0..4 {
-        // What two sessions prepare meets in one. A newer pgBouncer lets them in.
+        // The prepared statements of two sessions collide. A newer pgBouncer supports them.
         let Err(refused) = store::open_with(&pooler.url("given_away"), &[], &hasty()).await else { continue };
         let told = format!("{:#}", anyhow::Error::new(refused));
         let is_about_sessions = told.contains("prepared statement");
@@ -101,7 +101,7 @@ async fn connections_that_are_cut_cost_no_write_and_no_read() {
         async move {
             let mut seen = 0;
             while !ended.load(SeqCst) {
-                // In the midst of the next writes, however fast they are.
+                // During the next writes, however fast they are.
                 if done.load(SeqCst) >= seen + 20 {
                     seen = done.load(SeqCst);
                     let cut: i64 = sqlx::query_scalar(CUT).fetch_one(&mut knife).await.unwrap();
@@ -121,7 +121,7 @@ async fn connections_that_are_cut_cost_no_write_and_no_read() {
                     break;
                 }
                 let key = binding(&format!("web-{caller}-{number}"));
-                // A refusal is allowed, a loss is not.
+                // An error is allowed, a loss is not.
                 if let Ok(done) = writer.commit(vec![create(&key, number)], Atomicity::All).await {
                     acknowledged.push((key, done[0].as_ref().unwrap().revision));
                 }
@@ -179,12 +179,12 @@ async fn a_commit_that_the_network_delivers_late_is_not_stored() {
     let refused = store.commit(FIRST, &[row(2, "late")]).await.unwrap_err();
     assert_eq!(refused.reason(), "the database does not answer");
     assert_eq!(beside.bounds().await.unwrap().last, Revision(1));
-    // The server's answer is kept from us now, so that only the old request gets through.
+    // The server's response is withheld now, so that only the old request arrives.
     proxy.holds_answers.store(true, SeqCst);
     proxy.holds_requests.store(false, SeqCst);
     let late = beside.settle(FIRST, &[row(2, "late")]).await.unwrap();
     proxy.holds_answers.store(false, SeqCst);
-    // Whoever was first: the seat is taken, and the answer holds from now on.
+    // Whichever was first: the seat is taken, and the response is final.
     assert_eq!(store.settle(FIRST, &[row(2, "late")]).await.unwrap(), late);
     assert_eq!(beside.bounds().await.unwrap().last, Revision(1 + i64::from(late)));
     let next = 2 + i64::from(late);
@@ -214,15 +214,15 @@ async fn a_commit_whose_answer_is_lost_is_found_in_the_log() {
     assert_eq!(beside.bounds().await.unwrap().last, Revision(3));
 }
 
-/// The sessions that are told of changes, in a cluster of this test's own.
+/// Returns the sessions that receive notifications of changes, in a separate cluster.
 async fn listeners(cluster: &Cluster) -> i64 {
     let mut administrator = PgConnection::connect(&cluster.url()).await.unwrap();
     let listening = "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'LISTEN%'";
     sqlx::query_scalar(listening).fetch_one(&mut administrator).await.unwrap()
 }
 
-/// What is told to a session that never reads fills a queue that all databases of a server share,
-/// and once it is full nobody can commit.
+/// Notifications for a session that never reads fill a queue shared by all databases of a server,
+/// and once it is full no commit succeeds.
 #[tokio::test]
 async fn who_writes_listens_no_more() {
     let Some(cluster) = Cluster::start() else { return };
@@ -238,7 +238,7 @@ async fn who_writes_listens_no_more() {
     }
 }
 
-/// Silence after what was told is no sign of a dead connection.
+/// Silence after a notification does not mean a dead connection.
 #[tokio::test]
 async fn a_listener_that_has_told_everything_is_kept() {
     let Some(cluster) = Cluster::start() else { return };
@@ -254,7 +254,7 @@ async fn a_listener_that_has_told_everything_is_kept() {
     assert_eq!(first.len(), 1);
     beside.commit(FIRST, &[row(1, "web")]).await.unwrap();
     store.news(Revision::ZERO).await.unwrap();
-    // Nothing more is told.
+    // No further notifications.
     store.news(Revision(1)).await.unwrap();
     store.news(Revision(1)).await.unwrap();
     assert_eq!(listener().await, first);
@@ -270,7 +270,7 @@ async fn a_listener_that_hears_nothing_is_replaced() {
     assert_eq!(listeners(&cluster).await, 1);
     proxy.abandon();
     beside.commit(FIRST, &[row(1, "web")]).await.unwrap();
-    // The server does not know either that the first one has died.
+    // The server is not aware of the first one's death, either.
     wait_for("another listener", async || {
         store.news(Revision(1)).await.unwrap();
         (listeners(&cluster).await == 2).then_some(())
@@ -286,7 +286,7 @@ async fn reads_that_are_given_up_leave_their_place_to_others() {
     let settings = Settings { connections_max: 2, ..Settings::default() };
     let store = store::open_with(&proxy.url(&direct), &[], &settings).await.unwrap();
     let read_twice = async || tokio::join!(store.bounds(), store.bounds());
-    // Both connections are in the midst of a statement when they die silently.
+    // Both connections are executing a statement when they die silently.
     let mut holder = PgConnection::connect(&direct).await.unwrap();
     sqlx::raw_sql("BEGIN; LOCK TABLE changes, compaction, head").execute(&mut holder).await.unwrap();
     let mut administrator = PgConnection::connect(&direct).await.unwrap();
@@ -304,7 +304,7 @@ async fn reads_that_are_given_up_leave_their_place_to_others() {
     assert!(one.is_ok() && other.is_ok(), "{one:?}, {other:?}");
 }
 
-/// Reads go on over connections that were made before, so the probe must try what a commit needs.
+/// Reads continue over existing connections, so the probe must try what a commit needs.
 #[tokio::test]
 async fn a_store_that_can_only_read_says_so() {
     let Some(cluster) = Cluster::start() else { return };
@@ -342,7 +342,7 @@ async fn replicas_that_start_at_once_on_an_empty_database_make_one_log() {
     }
 }
 
-/// A kind with each form of column.
+/// A kind with each type of column.
 fn table() -> Table {
     Table {
         name: "resource_bindings".into(),
@@ -409,7 +409,7 @@ async fn databases_that_are_not_ours_are_refused_untouched() {
     sqlx::raw_sql("CREATE TABLE changes (id bigint)").execute(&mut connection).await.unwrap();
     assert!(refused(&url).await.contains("tables of another program"), "{}", refused(&url).await);
 
-    // The name of a view is taken.
+    // The name of a view is in use.
     let url = cluster.schema().await;
     let mut connection = PgConnection::connect(&url).await.unwrap();
     sqlx::raw_sql("CREATE TABLE resource_bindings (id bigint)").execute(&mut connection).await.unwrap();
@@ -469,7 +469,7 @@ async fn the_server_proves_who_it_is_and_the_password_is_read_anew() {
     cluster.run(cut).await;
     assert_eq!(store.bounds().await.unwrap().last, Revision(2));
 
-    // The last password is tried for as long as there is no other one.
+    // The last password is tried as long as there is no other one.
     std::fs::remove_file(&password).unwrap();
     cluster.run(cut).await;
     assert_eq!(store.bounds().await.unwrap().last, Revision(2));
@@ -479,7 +479,7 @@ async fn the_server_proves_who_it_is_and_the_password_is_read_anew() {
     assert_eq!(refused, "the database refuses the user or the password");
 }
 
-/// Promise 2: leaders pause past their lease, come back, and try to go on.
+/// Guarantee 2: leaders pause past their lease, return, and try to continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re2_leaders_of_the_past_store_nothing() {
     const LEASE: Duration = Duration::from_millis(60);
@@ -520,12 +520,12 @@ async fn re2_leaders_of_the_past_store_nothing() {
     let mut acknowledged: Vec<Change> = outcomes.into_iter().flat_map(|(acknowledged, _)| acknowledged).collect();
     acknowledged.sort_by_key(|change| change.revision);
     assert!(deposed > 0, "nobody was paused past its lease");
-    // Each row was acknowledged to exactly one, and each acknowledged row is there.
+    // Each row was acknowledged to exactly one leader, and each acknowledged row exists.
     assert_eq!(open(&url).await.changes(Revision::ZERO, 1000).await.unwrap(), acknowledged);
 }
 
-/// A start reads what there is, and of the history not even the rows. The server counts the rows
-/// that it has read for somebody.
+/// A start reads the state, but not the rows of the history. The server counts the rows that it has
+/// read.
 #[tokio::test]
 async fn the_states_are_found_without_reading_the_history() {
     const CHANGES: i64 = 40_000;
@@ -533,7 +533,7 @@ async fn the_states_are_found_without_reading_the_history() {
     let Some(cluster) = Cluster::start() else { return };
     let url = cluster.schema().await;
     let store = open(&url).await;
-    // Of each two hundred changes, one makes an object that stays.
+    // One of two hundred changes creates an object that remains.
     let mut busy = Revision::ZERO;
     let changes: Vec<Change> = (1..=CHANGES)
         .map(|revision| {
@@ -551,12 +551,12 @@ async fn the_states_are_found_without_reading_the_history() {
     for batch in changes.chunks(2_000) {
         store.commit(FIRST, batch).await.unwrap();
     }
-    // The server counts what a connection did when it ends, and the last one ends with the store.
+    // The server counts a connection's reads when it ends, and the last one ends with the store.
     store.close().await.unwrap();
     drop(store);
     cluster.is_left_alone().await;
     let mut administrator = PgConnection::connect(&url).await.unwrap();
-    // As the server does by itself after a while.
+    // As the server does itself after a while.
     sqlx::raw_sql("VACUUM ANALYZE changes").execute(&mut administrator).await.unwrap();
     let read = "SELECT seq_scan, idx_tup_fetch FROM pg_stat_user_tables
          WHERE relname = 'changes' AND schemaname = current_schema()";
@@ -605,7 +605,7 @@ async fn a_mark_is_worth_nothing_once_a_program_has_led_that_knows_of_none() {
     store.set_mark(first, 8).await.unwrap();
     assert_eq!(mark().await, Some(7), "a term that is over leaves none");
 
-    // The program before this one takes the lead as it always did.
+    // The previous program takes the lead as it always did.
     let before = "UPDATE head SET term = term + 1, session = 0, holder = 'old', expires = clock_timestamp()";
     let mut old = PgConnection::connect(&url).await.unwrap();
     sqlx::raw_sql(before).execute(&mut old).await.unwrap();

@@ -1,5 +1,5 @@
-//! A PostgreSQL that fails over: several hosts in the URL, connections that died, and what is known
-//! of a commit that met the outage.
+//! PostgreSQL failover: several hosts in the URL, dead connections, and the result of a commit
+//! during the outage.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ async fn re2_a_standby_that_was_promoted_takes_no_commit_before_a_leader_has_acc
     store.commit(FIRST, &rows).await.unwrap();
 }
 
-/// ha-06: a lease that is not renewed over a connection is a reason to give all of them up.
+/// ha-06: a lease that cannot be renewed over a connection is a reason to close all of them.
 #[tokio::test]
 async fn re5_connections_that_died_are_given_up_with_the_commit_that_waits_for_them() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -90,7 +90,7 @@ async fn re5_connections_that_died_are_given_up_with_the_commit_that_waits_for_t
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
-/// ha-07: a start that meets no primary waits for one.
+/// ha-07: a start without a primary waits for one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re5_a_start_without_a_primary_waits_for_one() {
     let Some(cluster) = Cluster::start() else { return };

@@ -1,5 +1,5 @@
-//! PostgreSQL whose tables are on a disk that is really full, in a mount namespace of its own. If
-//! the machine does not allow that, the test says so and passes.
+//! PostgreSQL with its tables on a disk that is really full, in a separate mount namespace. If the
+//! machine does not support that, the test prints so and passes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::fixtures::*;
 use crate::support::postgres::Cluster;
 use crate::support::small_disk::run_on_small_disk_as_user;
 
-/// Tells the test binary that it runs on the small disk, and where that is.
+/// Set in the child process on the small disk, to its path.
 const SMALL_DISK: &str = "BALLAST_TEST_SMALL_DISK_OF_POSTGRES";
 /// PostgreSQL's own tables take most of it.
 const MEGABYTES: u32 = 48;
-/// Objects of two kilobytes that are surely too many for it.
+/// Objects of two kilobytes, more than fit.
 const TOO_MANY: usize = 20_000;
 
 #[test]
@@ -23,7 +23,7 @@ fn a_database_whose_disk_is_full_is_written_again_when_there_is_space() {
     run_on_small_disk_as_user("store::postgres_full_disk::on_the_small_disk", SMALL_DISK, MEGABYTES);
 }
 
-/// The part that the other test runs on the small disk. Without its variable it does nothing.
+/// Runs in the child process on the small disk. Without its variable it does nothing.
 #[tokio::test]
 async fn on_the_small_disk() {
     let Ok(place) = std::env::var(SMALL_DISK) else { return };
@@ -31,7 +31,7 @@ async fn on_the_small_disk() {
     let url = cluster.schema().await;
     let store = store::open(&url, &[]).await.unwrap();
     let room = Room::open(Arc::clone(&store), Limits::default()).await;
-    // What is left is filled but for three megabytes.
+    // The remainder is filled except for three megabytes.
     let filler = Path::new(&place).join("filler");
     let output = std::process::Command::new("df").args(["--output=avail", "-k"]).arg(&place).output().unwrap();
     let free: usize = String::from_utf8(output.stdout).unwrap().lines().nth(1).unwrap().trim().parse().unwrap();

@@ -1,4 +1,4 @@
-//! The rules of the conformance suite about the past, and the states that it has replaced.
+//! The rules of the conformance suite about the past, and replaced states.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub async fn what_history_takes_is_told_for_each_change(store: Arc<dyn Store>) {
     let revisions: Vec<i64> = told.iter().map(|(revision, _)| revision.0).collect();
     assert_eq!(revisions, [1, 2, 3, 4, 5]);
     assert_eq!((told[0].1, told[1].1), (0, 0), "what is new replaces nothing");
-    // The back ends write managers in their own ways, so the sizes are nearly those of the texts.
+    // The back ends encode managers differently, so the sizes are only close to those of the texts.
     let size = |row: usize| rows[row - 1].object.len() as u64;
     for (at, all) in [(2, size(1)), (3, size(2) + size(4)), (4, size(3))] {
         assert!(told[at].1 > all / 4 && told[at].1 <= all, "{told:?}: {all}");

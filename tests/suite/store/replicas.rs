@@ -1,4 +1,4 @@
-//! Several replicas over one log: everybody follows, one leads.
+//! Several replicas over one log: all follow, one leads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ pub async fn join_with(store: Arc<dyn Store>, limits: Limits) -> Joined {
     watch::join(store, clock, limits).await.unwrap()
 }
 
-/// Ends the term of whoever leads, and makes this replica lead.
+/// Ends the term of the leader, and makes this replica lead.
 pub async fn lead(store: &dyn Store, replica: &mut Joined, name: &str) -> Term {
     let candidate = Candidate { name: name.to_owned(), address: format!("{name}:7443") };
     let leader = store.lead(&candidate, LEASE).await.unwrap();
@@ -90,7 +90,7 @@ async fn re2_a_leader_whose_term_is_over_stores_nothing_and_follows() {
     lead(&*store, &mut old, "one").await;
     put(&old, create(&binding("web"), 1)).await.unwrap();
     lead(&*store, &mut new, "two").await;
-    // The old leader does not know yet.
+    // The old leader is not aware yet.
     assert!(matches!(put(&old, create(&binding("lost"), 2)).await, Err(WriteError::Deposed)));
     tokio::time::timeout(PATIENCE, old.role.lost()).await.unwrap().unwrap();
     let api = put(&new, create(&binding("api"), 3)).await.unwrap();
@@ -161,7 +161,7 @@ async fn re8_a_replica_goes_on_over_a_log_that_was_lifted_and_its_watchers_list_
     let web = binding("web");
     let at = put(&old, create(&web, 0)).await.unwrap();
     tokio::time::timeout(PATIENCE, new.cache.reached(at)).await.unwrap();
-    // One has seen everything here, and one more than there is, as after a restored backup.
+    // One has seen everything here, and one more than exists, as after a restored backup.
     let watching = [at, Revision(1000)].map(|at| new.cache.subscribe(Interest::Kinds(vec![BINDINGS]), at).unwrap());
     old.role.follow().await.unwrap();
     let candidate = Candidate { name: "command".to_owned(), address: String::new() };
@@ -223,7 +223,7 @@ async fn re6_a_replica_without_its_database_says_so_and_shows_old_state_for_a_bo
 pub struct Link {
     inner: Arc<MemoryStore>,
     is_whole: tokio::sync::watch::Sender<bool>,
-    /// How often the end of the log was asked for.
+    /// The number of queries for the end of the log.
     pub asked: AtomicUsize,
 }
 
@@ -232,12 +232,12 @@ impl Link {
         Link { inner, is_whole: tokio::sync::watch::Sender::new(true), asked: AtomicUsize::new(0) }
     }
 
-    /// Calls hang from now on.
+    /// Blocks calls from now on.
     pub fn cut(&self) {
         self.is_whole.send_replace(false);
     }
 
-    /// What hangs goes on.
+    /// Releases blocked calls.
     pub fn mend(&self) {
         self.is_whole.send_replace(true);
     }
@@ -252,7 +252,7 @@ impl Store for Link {
     async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
         self.pass().await;
         self.inner.commit(term, changes).await?;
-        // The answer passes the network, too.
+        // The response passes the network, too.
         self.pass().await;
         Ok(())
     }

@@ -1,9 +1,10 @@
-//! Seeded lives of several replicas over one memory store: leaders are cut off past their lease,
-//! die, hand over and come back. Clients use all replicas in turn, and write down what they see. A
-//! checker holds that to the promises: what is acknowledged stays and is seen by every later read,
-//! and a watch sees every event once and in order, at whichever replica it goes on.
+//! Randomized simulation of several replicas over one memory store: leaders are cut off past their
+//! lease, die, hand over and return. Clients use all replicas in turn, and record their
+//! observations. A checker verifies the guarantees: acknowledged writes persist and are visible to
+//! every later read, and a watch receives every event once and in order, at whichever replica it
+//! continues.
 //!
-//! Time is paused, so a life of a minute takes milliseconds.
+//! Time is paused, so a simulated minute takes milliseconds.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub const REPLICAS: usize = 3;
 const CLIENTS: usize = 4;
 const WATCHERS: usize = 3;
 pub const LEASE: Duration = Duration::from_secs(5);
-/// How long a client waits for an answer.
+/// The timeout of a client.
 pub const PATIENCE: Duration = Duration::from_secs(8);
 const LIFE: Duration = Duration::from_secs(60);
 
@@ -37,7 +38,7 @@ pub fn ms(dice: &mut Dice, bound: u64) -> Duration {
     Duration::from_millis(dice.roll(bound))
 }
 
-/// A replica that runs. Dropping it is a kill.
+/// A running replica. Dropping it is a kill.
 pub struct Replica {
     pub link: Arc<Link>,
     pub cache: Cache,
@@ -108,7 +109,7 @@ async fn client(number: usize, seed: u64, fleet: Fleet, end: Instant) -> Vec<(Re
             None => create(&key, next),
             Some((revision, _)) => update(&key, revision, next),
         };
-        // Any failure leaves the fate of the write open, as far as this client is concerned.
+        // After any failure, the result of the write is unknown to this client.
         if let Ok(Ok(outcomes)) = timeout(PATIENCE, writer.commit(vec![write], Atomicity::All)).await
             && let Some(Ok(object)) = outcomes.into_iter().next()
         {
@@ -120,7 +121,7 @@ async fn client(number: usize, seed: u64, fleet: Fleet, end: Instant) -> Vec<(Re
     acknowledged
 }
 
-/// Watches everything, and goes on at another replica after a while. Returns what it saw.
+/// Watches everything, and continues at another replica after a while. Returns the events.
 async fn watcher(seed: u64, fleet: Fleet, last: Arc<Mutex<Option<Revision>>>) -> Vec<Arc<Event>> {
     let (mut dice, mut position) = (Dice(seed), Revision::ZERO);
     let mut seen: Vec<Arc<Event>> = Vec::new();
@@ -144,12 +145,12 @@ async fn watcher(seed: u64, fleet: Fleet, last: Arc<Mutex<Option<Revision>>>) ->
     seen
 }
 
-/// Cuts, kills, hands over and mends until the end, then mends everything.
+/// Cuts, kills and hands over until the end, then repairs everything.
 async fn misfortune(seed: u64, store: Arc<MemoryStore>, fleet: Fleet, end: Instant) {
     let (mut dice, mut born) = (Dice(seed), REPLICAS);
     while Instant::now() < end {
         sleep(ms(&mut dice, 2000)).await;
-        // Leaders are the more interesting victims.
+        // Leaders are preferred victims.
         let leader = fleet.lock().unwrap().iter().flatten().position(Replica::leads);
         let victim = leader.filter(|_| dice.roll(3) > 0).unwrap_or(dice.roll(REPLICAS as u64) as usize);
         match dice.roll(4) {
@@ -209,7 +210,7 @@ async fn live(seed: u64) {
         let there: Vec<Revision> = log.iter().map(|row| row.revision).collect();
         assert_eq!(seen, there, "seed {seed}: every event once and in order");
     }
-    // Everybody is well again: one leads, and all show the same.
+    // All replicas are healthy again: one leads, and all show the same.
     sleep(LEASE * 2).await;
     let fleet = fleet.lock().unwrap();
     let replicas: Vec<&Replica> = fleet.iter().flatten().collect();
@@ -224,7 +225,7 @@ async fn replicas_keep_their_promises_while_leaders_pause_die_and_come_back() {
     }
 }
 
-/// Promise 5, by the clock: another replica leads within the lease and a second of a leader's
+/// Guarantee 5, by the clock: another replica leads within the lease and a second of a leader's
 /// death, and within a second of its resignation. Reads at the others never stop.
 #[tokio::test(start_paused = true)]
 async fn re5_writers_wait_for_the_lease_at_most_or_a_second_and_readers_for_nothing() {
@@ -264,7 +265,7 @@ async fn re5_writers_wait_for_the_lease_at_most_or_a_second_and_readers_for_noth
         assert!(reads > 0);
         second.writer.commit(vec![create(&binding("api"), 1)], Atomicity::All).await.unwrap();
         if is_asked {
-            // It still passes requests on, and where to.
+            // It still forwards requests, and to the right leader.
             let is_second =
                 |lead: &KnownLeader| matches!(lead, KnownLeader::Remote { address } if address == "second:7443");
             timeout(LIFE, told.wait_for(is_second)).await.unwrap().unwrap();
@@ -273,7 +274,7 @@ async fn re5_writers_wait_for_the_lease_at_most_or_a_second_and_readers_for_noth
     }
 }
 
-/// Who is told that a replica leads may be busy. It renews its lease meanwhile.
+/// The receiver of a leadership change may be busy. The lease is renewed meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_nobody_listens_to_keeps_its_lease() {
     let store = Arc::new(MemoryStore::new());
@@ -286,7 +287,7 @@ async fn a_replica_that_nobody_listens_to_keeps_its_lease() {
     let (tells, mut events) = mpsc::channel(1);
     let _running = tokio::spawn(election.run(tells, CancellationToken::new()));
     assert!(matches!(events.recv().await, Some(LeadershipEvent::Leads(_))));
-    // That it has lost the lead fills the channel, and that it leads again finds no room.
+    // The loss of the lead fills the channel, so the next message does not fit.
     link.cut();
     lead.wait_for(|lead| !matches!(lead, KnownLeader::Local { .. })).await.unwrap();
     link.mend();

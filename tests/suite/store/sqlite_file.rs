@@ -1,4 +1,4 @@
-//! What holds for files alone: they are opened again, read by others, or are no database.
+//! Behavior specific to files: they are reopened, read by others, or are no database.
 
 use std::fs;
 use std::process::Command;
@@ -137,7 +137,7 @@ async fn a_file_that_is_no_database_is_refused_untouched() {
     assert!(refusal(&home).await.contains("is not a SQLite database; name another file"));
 }
 
-/// r4-use-04: neither the mode of a foreign file changes, nor is a file left beside it.
+/// r4-use-04: the mode of a foreign file is unchanged, and no other file is created.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_foreign_file_keeps_its_mode_and_stays_alone() {
@@ -170,7 +170,7 @@ async fn an_empty_file_is_refused_unless_this_program_began_it() {
     let told = error.to_string();
     assert!(matches!(error, Error::Misplaced { .. }) && told.contains("is empty (0 bytes)"), "{told}");
     assert!(told.contains("remove the file to begin with a new database"), "{told}");
-    // A process that ended before it had written anything has left a note in the lock file.
+    // A process that ended before its first write has left a note in the lock file.
     let lock = home.path().join(format!("{}-lock", file(&home).file_name().unwrap().to_str().unwrap()));
     fs::write(&lock, "1 creates\n").unwrap();
     drop(store::open(&url(&home), &[]).await.unwrap());
@@ -204,8 +204,7 @@ async fn a_file_of_a_newer_version_is_refused_untouched() {
     assert!(advice.contains("newer version") && advice.contains("its schema is 9999"), "{advice}");
 }
 
-/// Rows of before have the words of their managers in them. What comes since leaves them in a table
-/// of their own.
+/// Old rows contain their managers as text. New rows store them in a separate table.
 #[tokio::test]
 async fn a_file_of_the_first_schema_goes_on() {
     let home = tempfile::tempdir().unwrap();
@@ -278,8 +277,7 @@ async fn a_row_that_is_missing_is_noticed_at_the_start() {
     assert!(error.to_string().contains("the row of revision 25 is missing; restore it from a backup"), "{error}");
 }
 
-/// A long state that was replaced, so that no start reads it, with a page in it that is scribbled
-/// over.
+/// A long replaced state, which no start reads, with an overwritten page.
 async fn damaged_history(home: &tempfile::TempDir) {
     let room = Room::open(store::open(&url(home), &[]).await.unwrap(), Limits::default()).await;
     let key = binding("web");
@@ -302,13 +300,13 @@ async fn after_an_unclean_end_every_page_is_checked_beside_the_server() {
     let home = tempfile::tempdir().unwrap();
     damaged_history(&home).await;
     let short = Limits { window_events_max: 1, ..Limits::default() };
-    // A clean end: nobody reads what nobody needs.
+    // A clean end: unneeded rows are not read.
     let store = store::open(&url(&home), &[]).await.unwrap();
     Room::open(Arc::clone(&store), short.clone()).await.close().await;
     store.probe().await.unwrap();
     drop(store);
     let_go(&home).await;
-    // What a killed server leaves. SQLite sees that nothing in it counts.
+    // The leftovers of a killed server. SQLite recognizes them as invalid.
     fs::write(home.path().join("ballast.db-wal"), "half a header").unwrap();
     let store = store::open(&url(&home), &[]).await.unwrap();
     let room = Room::open(Arc::clone(&store), short).await;
@@ -344,7 +342,7 @@ async fn check_says_whether_a_file_is_whole() {
     }
 }
 
-/// api-06: a reader that stays keeps the WAL from being moved.
+/// api-06: a persistent reader prevents a checkpoint of the WAL.
 #[tokio::test]
 async fn the_wal_that_a_reader_holds_has_a_bound_and_shrinks_after_it() {
     const BOUND: u64 = 16 << 20;
@@ -405,7 +403,7 @@ async fn what_would_be_lost_is_not_acknowledged() {
     }
 }
 
-/// api-17: a backup over a file of which a WAL is left.
+/// api-17: a backup over a file with a remaining WAL.
 #[tokio::test]
 async fn the_wal_of_another_file_is_named_before_the_backup() {
     let home = tempfile::tempdir().unwrap();
@@ -434,8 +432,8 @@ async fn the_wal_of_another_file_is_named_before_the_backup() {
     store::open(&url(&home), &[]).await.unwrap();
 }
 
-/// The connection beside the server is idle but open: SQLite itself empties the WAL only when the
-/// last connection is closed.
+/// The other connection is idle but open: SQLite itself empties the WAL only when the last
+/// connection is closed.
 #[tokio::test]
 async fn after_a_clean_stop_the_database_file_alone_has_everything() {
     let home = tempfile::tempdir().unwrap();
@@ -484,8 +482,8 @@ async fn a_place_that_cannot_hold_a_database_says_why_and_what_to_do() {
     assert!(said.contains("--database-url") && said.contains(&says), "{said}");
 }
 
-/// A file system that takes no writes, mounted in a namespace of its own. Where the machine does
-/// not allow that, the test says so and passes.
+/// A read-only file system, mounted in a separate namespace. If the machine does not support that,
+/// the test prints so and passes.
 #[test]
 fn a_folder_that_cannot_be_written_says_so() {
     let home = tempfile::tempdir().unwrap();
@@ -531,8 +529,8 @@ async fn made_and_closed(home: &tempfile::TempDir) {
 }
 
 pub async fn let_go(home: &tempfile::TempDir) {
-    // The connections of a closed store end on their own threads. Leaving WAL needs the file alone,
-    // and SQLite answers "locked" at once instead of waiting for that.
+    // The connections of a closed store end on their own threads. Leaving WAL needs exclusive
+    // access, and SQLite returns "locked" at once instead of waiting.
     let mut last = sql(home).await;
     let deadline = Instant::now() + Duration::from_secs(30);
     while let Err(error) = sqlx::raw_sql("PRAGMA journal_mode = DELETE").execute(&mut last).await {

@@ -1,4 +1,4 @@
-//! The promises to readers: exact views, and complete events in order. Nobody waits for a reader.
+//! The guarantees to readers: exact views, and complete events in order. Readers never block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ async fn a_slow_watcher_is_cut_off_and_nobody_waits_for_it() {
     assert_eq!(again.next().await.unwrap().len(), 10);
 }
 
-/// To be used with paused time, which passes only while somebody waits for it.
+/// For tests with paused time, which advances only while a task waits for it.
 #[tokio::test(start_paused = true)]
 async fn followers_are_woken_together_and_for_the_first_event_at_once() {
     const FOLLOWERS: usize = 1000;
@@ -86,7 +86,7 @@ async fn followers_are_woken_together_and_for_the_first_event_at_once() {
     assert_eq!(begun.elapsed(), Duration::ZERO, "a few wait for nothing");
 }
 
-/// The writer's task has its first turn when the write is already queued.
+/// The writer's task runs first when the write is already queued.
 #[tokio::test]
 async fn a_follower_is_told_of_a_write_that_was_there_before_the_writer_began() {
     let clock = ManualClock::at(Time::from_seconds(0));
@@ -296,7 +296,7 @@ async fn every_past_state_in_the_window_is_told_exactly_also_after_a_restart() {
 async fn a_log_of_any_length_fills_the_window_of_the_next_start() {
     let store = store::open("memory:", &[]).await.unwrap();
     let mut written = 0;
-    // Around the size of the pages that the log is read in, and beyond several of them.
+    // Near the size of the pages of log reads, and beyond several of them.
     for length in [1, 1023, 1024, 1025, 3000] {
         let room = Room::open(store.clone(), Limits::default()).await;
         room.all((written..length).map(|i| create(&binding(&format!("n{i}")), i)).collect()).await;
@@ -313,8 +313,8 @@ async fn a_log_of_any_length_fills_the_window_of_the_next_start() {
     }
 }
 
-/// A log has thousands of changes of two kinds. For each kind, the catch-up read gives the same
-/// events as the subscribers got, whatever the pages are, also after a restart. What was compacted
+/// A log has thousands of changes of two kinds. For each kind, the catch-up read returns the same
+/// events as the subscribers received, for any page size, also after a restart. A compacted range
 /// is an error.
 #[tokio::test]
 async fn the_log_goes_on_where_the_window_ends() {
@@ -366,7 +366,7 @@ fn tell(event: &Event) -> Told {
     (event.revision, event.kind, event.object.key.clone(), event.object.text.whole(), before)
 }
 
-/// All events after a revision, first from the log and then from the window.
+/// Returns all events after a revision, first from the log and then from the window.
 async fn catch_up(cache: &Cache, of: HistoryOf, after: Revision) -> Result<Vec<Told>, CatchUpError> {
     let key = of.key().cloned();
     let mut read = cache.catch_up_read(of, after);
@@ -513,7 +513,7 @@ async fn the_log_is_compacted_by_count_and_watches_go_on() {
     assert_eq!(resumed.next().await.unwrap().len(), 20);
 }
 
-/// To be used with paused time, which passes only while somebody waits for it.
+/// For tests with paused time, which advances only while a task waits for it.
 #[tokio::test(start_paused = true)]
 async fn what_has_rested_is_packed_and_reads_as_before() {
     let room = Room::in_memory().await;

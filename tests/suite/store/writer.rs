@@ -1,4 +1,4 @@
-//! The promises of the writer, with the memory store.
+//! The guarantees of the writer, with the memory store.
 
 use std::sync::Arc;
 

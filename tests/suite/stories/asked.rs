@@ -1,4 +1,5 @@
-//! Whoever means what the scheduler or a rebalance places is asked before it is written (AD13).
+//! Admission webhooks review the placements of the scheduler and of rebalances before the write
+//! (AD13).
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ fn refusal(reason: &str) -> Answer {
     Answer::Refused(Box::new(Status::failure(403, reason, SAYS)))
 }
 
-/// Two clusters, and a doorkeeper with this rule.
+/// Creates two clusters and a fake webhook with this rule.
 async fn asking(rule: impl FnMut(&Question) -> Answer + Send + 'static) -> (World, Arc<Doorkeeper>) {
     let doorkeeper = Doorkeeper::new(rule);
     let mut world = World::behind(Arc::clone(&doorkeeper)).await;
@@ -26,7 +27,7 @@ async fn asking(rule: impl FnMut(&Question) -> Answer + Send + 'static) -> (Worl
     (world, doorkeeper)
 }
 
-/// Status, reason and message of the condition Scheduled.
+/// Returns status, reason and message of the condition Scheduled.
 fn told(world: &World, binding: &Key) -> [String; 3] {
     let binding = world.get(binding).unwrap();
     let condition = condition(&binding, "Scheduled").expect("it was decided").clone();
@@ -58,7 +59,8 @@ async fn ad13_a_placement_that_a_webhook_refuses_is_told_and_placed_once_it_is_a
         assert!(old["spec"]["clusters"].is_null());
         assert_eq!(object["status"], old["status"], "an update of an object leaves its status alone");
 
-        // It is asked again, at most once in a second, and nothing is written for the same answer.
+        // The webhook is called again at most once per second; an identical response causes no
+        // write.
         let rest = world.revision(&keys[0]);
         world.pass_seconds(30).await;
         let again = doorkeeper.asked().len() - asked.len();
@@ -83,11 +85,11 @@ async fn ad13_a_late_answer_holds_up_nobody_else_and_counts_for_what_was_asked()
     world.settle().await;
     let placed = |world: &World| keys.iter().map(|key| world.placed(key)).collect::<Vec<_>>();
     assert_eq!(placed(&world), ["", "", "member1:2 member2:2", "member1:2 member2:2"]);
-    // Later work goes on, too.
+    // Later bindings are placed as well.
     let after = world.given(binding("after", 2, by_room())).await;
     world.settle().await;
     assert_eq!(world.placed(&after), "member1:1 member2:1");
-    // One of them is another than the one that was asked about.
+    // One binding changes while its review is pending.
     world.edit(&keys[0], |binding| binding["spec"]["replicas"] = json!(6)).await;
     world.settle().await;
     let about = |doorkeeper: &Doorkeeper, name: &str| {
@@ -111,7 +113,7 @@ async fn ad13_more_than_are_asked_at_once_wait_for_their_turn() {
     let keys = world.given_all(all).await;
     world.settle().await;
     assert_eq!(doorkeeper.asked().len(), ballast::worker::DEFERRED_MAX);
-    // One that waits is marked: it is decided anew before anybody is asked about it.
+    // Mark a waiting binding: it is rescheduled before its review.
     let waiting = keys.iter().find(|key| doorkeeper.asked().iter().all(|question| question.name != *key.name)).unwrap();
     world.edit(waiting, |binding| binding["spec"]["replicas"] = json!(6)).await;
     doorkeeper.answer(|_| Answer::Allowed);
@@ -138,7 +140,7 @@ async fn a_namespace_whose_questions_are_late_delays_no_other() {
     assert_eq!(before, ballast::worker::DEFERRED_MAX);
     doorkeeper.open();
     world.settle().await;
-    // As many bindings of the first namespace came before it, and wait.
+    // The waiting bindings of the first namespace were queued before it.
     let asked = doorkeeper.asked();
     assert_eq!(asked.len(), 2 * before);
     assert!(asked.iter().any(|question| question.name == *other.name));
@@ -152,7 +154,7 @@ async fn ad13_what_is_allowed_at_the_same_time_is_one_commit_and_a_late_answer_i
     let keys = world.given_all(all).await;
     world.settle().await;
     assert_eq!(doorkeeper.asked().len(), COUNT);
-    // Another one is asked about when the answers of these are there.
+    // The next review starts once these responses have arrived.
     let late = world.given(binding("late", 4, by_room())).await;
     let before = world.fate().count();
     doorkeeper.open();
@@ -182,7 +184,7 @@ async fn ad13_a_trigger_whose_answer_is_refused_waits_and_is_answered_then() {
     );
     let before = world.get(&web).unwrap();
     assert!(before["spec"]["rescheduleTriggeredAt"].as_str() > before["status"]["lastScheduledTime"].as_str());
-    // It survives a crash.
+    // The pending state survives a crash.
     world.crash().await;
     doorkeeper.answer(|_| Answer::Allowed);
     world.pass_seconds(12).await;
@@ -202,7 +204,7 @@ async fn ad13_nobody_is_asked_where_no_placement_changes() {
     assert_eq!(doorkeeper.asked().len(), 0);
 }
 
-/// As `safe::fled`, with a doorkeeper who allows everything.
+/// Like `safe::fled`, with a webhook that allows everything.
 async fn fled(count: usize) -> (World, Arc<Doorkeeper>, Vec<Key>) {
     let (mut world, doorkeeper) = asking(|_| Answer::Allowed).await;
     let keys = flee(&mut world, count).await;

@@ -1,5 +1,5 @@
-//! Bindings that are stored upstream: whatever is lost between two writes, a move ends as it was
-//! meant to (BD13).
+//! Moves of bindings stored upstream end in the same state, whatever is lost between two writes
+//! (BD13).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use super::safe::{move_of, phase, rebalance, summary};
 use super::world::{World, placed};
 
 const COUNT: usize = 2;
-/// More rounds of reports than a life needs.
+/// An upper bound on the rounds of reports of one run.
 const ROUNDS_MAX: usize = 60;
 
-/// What goes wrong at a write, in the log or upstream.
+/// The fault at a write, in the log or upstream.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     None,
-    /// The program is killed just before it, after so many writes; and once more so many later.
+    /// The process is killed just before the n-th write, and optionally again after m more.
     Deaths(i64, Option<i64>),
-    /// It alone fails.
+    /// One write fails.
     Fault(i64),
 }
 
@@ -30,14 +30,14 @@ struct Life {
     world: World,
     upstream: Arc<FakeUpstream>,
     keys: Vec<Key>,
-    /// Replicas that the clusters have reported last, by binding.
+    /// Replicas that each cluster last reported, per binding.
     reported: BTreeMap<Key, BTreeMap<String, i64>>,
     /// Whether new replicas become ready.
     is_well: bool,
 }
 
 impl Life {
-    /// Workloads of four replicas that have come to member2.
+    /// Creates workloads of four replicas, all of them on member2.
     async fn begin(is_well: bool) -> Life {
         let (world, upstream) = World::attached().await;
         upstream.create(cluster("member1"));
@@ -63,8 +63,8 @@ impl Life {
         self.world.settle().await;
     }
 
-    /// Each cluster reports what it has. Whoever has just lost replicas is unwell until the next
-    /// report, and whoever gets some has them with the next one.
+    /// Reports the replicas of each cluster. A cluster that has just lost replicas is unhealthy
+    /// until the next report; added replicas exist from the next report on.
     fn report(&mut self) {
         for key in &self.keys {
             let binding = self.upstream.get(key);
@@ -84,7 +84,7 @@ impl Life {
         }
     }
 
-    /// Carries out a rebalance in this trouble. Returns the rebalance, and how many writes it took.
+    /// Runs a rebalance with this fault. Returns the rebalance and the number of writes it took.
     async fn rebalance(&mut self, rollout: &Value, trouble: Trouble) -> (Key, i64) {
         let key = self.world.given(rebalance("home", json!({"rollout": rollout}))).await;
         let fate = Arc::clone(self.world.fate());
@@ -100,7 +100,7 @@ impl Life {
         for _ in 0..ROUNDS_MAX {
             self.world.settle().await;
             if matches!(trouble, Trouble::Deaths(..)) && fate.has_failed() {
-                // While nobody looks, the clusters go on.
+                // The clusters continue while the server is down.
                 self.report();
                 self.world.crash().await;
                 if let Some(next) = deaths.pop() {
@@ -118,8 +118,8 @@ impl Life {
         panic!("{trouble:?}: not over: {}", summary(&self.world, &key));
     }
 
-    /// What came of the rebalance: the Moves, the targets upstream, and the replicas that the
-    /// rebalance counts on the clusters.
+    /// Returns the outcome: the Moves, the targets upstream, and the replicas that the rebalance
+    /// counts on the clusters.
     async fn outcome(&mut self, rebalance: &Key) -> String {
         self.world.mend();
         self.go_on().await;
@@ -143,7 +143,7 @@ fn rollouts() -> [Value; 2] {
     [json!({"settle": settle}), json!({"settle": settle, "strategy": "SurgeFirst", "minAvailable": "100%"})]
 }
 
-/// What comes of it whatever happens, once for each write that it takes.
+/// Runs the rebalance once per write with each of the faults, and returns their common outcome.
 async fn in_all_trouble(is_well: bool, rollout: &Value, troubles: impl Fn(i64) -> Vec<Trouble>) -> String {
     let mut life = Life::begin(is_well).await;
     let (key, writes) = life.rebalance(rollout, Trouble::None).await;

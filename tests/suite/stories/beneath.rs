@@ -1,9 +1,9 @@
-//! Beneath Karmada: its controllers run beside Ballast's workers, on the same objects (BK3).
+//! Ballast as the API server of Karmada: Karmada's controllers write the same objects (BK3).
 //!
-//! `Karmada` plays them. It does to the API what its detector, its cluster, taint manager, graceful
-//! eviction and binding status controllers do, with the defaults of its own. They differ from
-//! Ballast's where a side decides what the other cannot know, so with everything on the two would
-//! undo each other's writes for ever.
+//! `Karmada` simulates the detector and the cluster, taint manager, graceful eviction and binding
+//! status controllers, with their upstream defaults. Where one side decides on information that the
+//! other lacks, the two differ; with all controllers enabled on both sides, they would revert each
+//! other's writes forever.
 
 use ballast::k8s::Key;
 use ballast::node::config::ServeArgs;
@@ -14,17 +14,17 @@ use super::world::{CLUSTER, RB, World};
 
 const NOT_READY: &str = "cluster.karmada.io/not-ready";
 const FINALIZER: &str = "karmada.io/cluster-controller";
-/// Rounds after which two sides that agree have long agreed.
+/// An upper bound on the rounds until both sides agree.
 const ROUNDS_MAX: usize = 30;
 
-/// Karmada's controllers, as far as they write these objects. The policy of every template is the
-/// one given here: Karmada sees the templates' labels, which Ballast does not.
+/// Karmada's controllers, as far as they write these objects. All templates use the policy given
+/// here: Karmada sees the labels of templates, Ballast does not.
 struct Karmada {
     policy: Key,
 }
 
 impl Karmada {
-    /// One look at everything. Returns the number of writes.
+    /// Runs one pass over all objects. Returns the number of writes.
     async fn act(&self, world: &World) -> usize {
         let mut writes = 0;
         for key in keys(world, CLUSTER) {
@@ -46,7 +46,7 @@ fn keys(world: &World, resource: ballast::k8s::GroupResource) -> Vec<Key> {
     world.client().view().list(resource, None).map(|object| object.key.clone()).collect()
 }
 
-/// Writes an object if that changes it.
+/// Writes an object if the change modifies it.
 async fn change(world: &World, key: &Key, change: impl Fn(&mut Value)) -> usize {
     let before = world.get(key).unwrap();
     let mut after = before.clone();
@@ -58,8 +58,8 @@ async fn change(world: &World, key: &Key, change: impl Fn(&mut Value)) -> usize 
     1
 }
 
-/// The cluster controller: its finalizer, and a taint that keeps workloads away from a cluster that
-/// is not ready. It evicts from none, unless somebody asks it to.
+/// The cluster controller: sets its finalizer, and a taint that keeps workloads away from a cluster
+/// that is not ready. By default it evicts nothing.
 fn keep_cluster(cluster: &mut Value) {
     let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let is_unready = conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "False");
@@ -75,7 +75,7 @@ fn keep_cluster(cluster: &mut Value) {
     cluster["metadata"]["finalizers"] = json!([FINALIZER]);
 }
 
-/// The clusters with NoExecute taints.
+/// Returns the clusters with NoExecute taints.
 fn hostile(world: &World) -> Vec<String> {
     let clusters = keys(world, CLUSTER).into_iter().map(|key| (key.name.to_string(), world.get(&key).unwrap()));
     let evicts = |cluster: &Value| {
@@ -85,7 +85,7 @@ fn hostile(world: &World) -> Vec<String> {
     clusters.filter(|(_, cluster)| evicts(cluster)).map(|(name, _)| name).collect()
 }
 
-/// The detector: a template's binding says its policy, and has the policy's placement.
+/// The detector: copies name and placement of the policy to the binding of a template.
 fn claim(binding: &mut Value, policy: &Value) {
     let metadata = &policy["metadata"];
     let prefix = "propagationpolicy.karmada.io";
@@ -97,7 +97,7 @@ fn claim(binding: &mut Value, policy: &Value) {
     binding["spec"]["placement"] = policy["spec"]["placement"].clone();
 }
 
-/// The taint manager: a binding leaves a cluster with a NoExecute taint.
+/// The taint manager: evicts a binding from clusters with a NoExecute taint.
 fn evict(binding: &mut Value, hostile: &[String]) {
     let clusters = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
     let is_left = |target: &Value| hostile.iter().any(|name| target["name"] == **name);
@@ -115,7 +115,7 @@ fn evict(binding: &mut Value, hostile: &[String]) {
     binding["spec"]["clusters"] = json!(kept);
 }
 
-/// The binding status controller: everything is applied and healthy at once.
+/// The binding status controller: reports everything as applied and healthy at once.
 fn report(binding: &mut Value) {
     let clusters = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
     let healthy = |target: &Value| json!({"clusterName": target["name"], "applied": true, "health": "Healthy"});
@@ -125,7 +125,7 @@ fn report(binding: &mut Value) {
     }
 }
 
-/// The graceful eviction controller: an eviction is over when every replica has another place.
+/// The graceful eviction controller: ends an eviction once every replica runs elsewhere.
 fn end_evictions(binding: &mut Value) {
     let clusters = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
     let placed: i64 = clusters.iter().filter_map(|target| target["replicas"].as_i64()).sum();
@@ -135,7 +135,7 @@ fn end_evictions(binding: &mut Value) {
     }
 }
 
-/// Both sides act until neither has anything to do. Whether they come to that.
+/// Runs both sides until neither writes. Returns whether they converge.
 async fn come_to_rest(world: &mut World, karmada: &Karmada) -> bool {
     for _ in 0..ROUNDS_MAX {
         world.settle().await;
@@ -146,8 +146,8 @@ async fn come_to_rest(world: &mut World, karmada: &Karmada) -> bool {
     false
 }
 
-/// What is written in 15 seconds in which nobody asks for anything. Events are told late, and
-/// nobody acts on them.
+/// Returns the writes of 15 seconds without user changes. Events are excluded: they are recorded
+/// late, and no controller reads them.
 async fn writes_at_rest(world: &mut World, karmada: &Karmada) -> Vec<String> {
     let before = world.client().view().revision;
     for _ in 0..15 {
@@ -159,7 +159,7 @@ async fn writes_at_rest(world: &mut World, karmada: &Karmada) -> Vec<String> {
     written.iter().map(|change| change.key.to_string()).filter(|key| !key.starts_with("events")).collect()
 }
 
-/// Two clusters of which one is not ready for longer than Ballast's own timeout, and a policy that
+/// Creates two clusters, one of them unready for longer than Ballast's timeout, and a policy that
 /// selects by a label of the template.
 async fn given(args: ServeArgs) -> (World, Karmada, Key) {
     let mut world = World::with_flags(args).await;
@@ -197,7 +197,7 @@ async fn bk3_beneath_karmada_the_two_sides_never_undo_each_other_s_writes() {
     assert!(come_to_rest(&mut world, &karmada).await, "the cluster that is not ready");
     assert_eq!(writes_at_rest(&mut world, &karmada).await, [""; 0]);
     assert_eq!(world.placed(&key), "member1:2 member2:2", "Karmada evicts from no cluster by itself");
-    // Karmada's policy and its taint, and Ballast's scheduler and rebalancer.
+    // Karmada's policy and taint, with Ballast's scheduler and rebalancer.
     let only = json!({"clusterNames": ["member2"]});
     world.edit(&karmada.policy, |policy| policy["spec"]["placement"]["clusterAffinity"] = only.clone()).await;
     assert!(come_to_rest(&mut world, &karmada).await, "another placement");
@@ -219,7 +219,7 @@ async fn bk3_beneath_karmada_the_two_sides_never_undo_each_other_s_writes() {
     assert_eq!(writes_at_rest(&mut world, &karmada).await, [""; 0]);
 }
 
-/// What the preset is for: this would fail if it left too little to Karmada.
+/// Proves that the preset is necessary.
 #[tokio::test]
 async fn bk3_with_all_controllers_on_both_sides_they_never_rest() {
     let (mut world, karmada, _) = given(ServeArgs::default()).await;
@@ -227,7 +227,7 @@ async fn bk3_with_all_controllers_on_both_sides_they_never_rest() {
     assert!(writes_at_rest(&mut world, &karmada).await.len() >= 15);
 }
 
-/// A change of these fields is none to Karmada's detector, which writes no binding for it.
+/// Karmada's detector ignores a change of these fields and writes no binding for it.
 #[tokio::test]
 async fn d54_numbers_that_only_ballast_knows_reach_the_bindings_of_a_policy_beneath_karmada() {
     let mut args = ServeArgs::default();

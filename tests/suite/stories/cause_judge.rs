@@ -1,5 +1,5 @@
-//! Judges the whole past of a system: each change of a binding's targets has recorded its own cause
-//! in the same write, and the recorded times rise with the revisions (D123).
+//! Checks the whole log: each change of a binding's targets records its cause in the same write,
+//! and the recorded times increase with the revisions (D123).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use ballast::store::Operation;
 
 use super::world::{CRB, RB, World};
 
-/// The first fault of the log, if there is one.
+/// Returns the first violation in the log.
 pub async fn judge(world: &World) -> Result<(), String> {
     let mut bindings: BTreeMap<Key, AnyBinding> = BTreeMap::new();
     for change in world.written_since(Revision::ZERO).await {

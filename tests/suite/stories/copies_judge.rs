@@ -1,5 +1,5 @@
-//! Judges the whole past of a system: no eviction has taken away what was not ready elsewhere
-//! (RM20), and one that was called off has left the cluster as a target in the same write (RM23).
+//! Checks the whole log: no eviction removes replicas that are not ready elsewhere (RM20), and a
+//! cancelled eviction restores the cluster as a target in the same write (RM23).
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::world::{CLUSTER, CRB, RB, World};
 
-/// The first fault of the log, if there is one.
+/// Returns the first violation in the log.
 pub async fn judge(world: &World) -> Result<(), String> {
     let mut bindings: BTreeMap<Key, (Revision, Value)> = BTreeMap::new();
-    // When each cluster was last gone, or being deleted. A worker may have seen that a moment ago.
+    // The last time that each cluster was absent or being deleted. A worker may decide on a
+    // slightly older state.
     let mut gone: BTreeMap<String, Revision> = BTreeMap::new();
     let mut is_there: BTreeMap<String, bool> = BTreeMap::new();
     for change in world.written_since(Revision::ZERO).await {
@@ -50,7 +51,7 @@ fn list<'a>(binding: &'a Value, name: &str) -> &'a [Value] {
     binding["spec"][name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The clusters whose evictions end with this write, although what runs there is not ready
+/// Returns the clusters of evictions that end with this write although their replicas are not ready
 /// elsewhere.
 fn taken<'a>(before: &'a Value, after: &Value) -> Vec<&'a str> {
     let is_in = |binding: &Value, listed: &str, member: &str, cluster: &str| {

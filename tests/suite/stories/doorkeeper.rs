@@ -1,4 +1,4 @@
-//! Somebody who is asked about what workers place, as webhooks of a host cluster are.
+//! A fake of the admission webhooks of a host cluster.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,11 +14,11 @@ type Rule = Box<dyn FnMut(&Question) -> Answer + Send>;
 pub enum Answer {
     Allowed,
     Refused(Box<Status>),
-    /// Allowed once the door is opened.
+    /// Allowed once `open` is called.
     Late,
 }
 
-/// What was asked.
+/// A review request.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub user: String,
@@ -30,12 +30,12 @@ pub struct Question {
 pub struct Doorkeeper {
     rule: Mutex<Rule>,
     asked: Mutex<Vec<Question>>,
-    /// Counted up whenever the door is opened.
+    /// Incremented by `open`.
     opened: watch::Sender<u64>,
 }
 
 impl Doorkeeper {
-    /// Is asked about every binding whose name does not begin with `free`.
+    /// Creates a webhook that reviews every binding except for names beginning with `free`.
     pub fn new(rule: impl FnMut(&Question) -> Answer + Send + 'static) -> Arc<Doorkeeper> {
         let (rule, asked) = (Mutex::new(Box::new(rule) as Rule), Mutex::default());
         Arc::new(Doorkeeper { rule, asked, opened: watch::Sender::new(0) })
@@ -45,7 +45,7 @@ impl Doorkeeper {
         *self.rule.lock().unwrap() = Box::new(rule);
     }
 
-    /// Gives the answers that are late.
+    /// Sends the pending responses.
     pub fn open(&self) {
         self.opened.send_modify(|times| *times += 1);
     }

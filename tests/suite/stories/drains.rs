@@ -1,4 +1,4 @@
-//! A drain ends when its clusters are empty, or names each workload that stays.
+//! A drain ends when its clusters are empty, or reports each workload that remains.
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn drain(name: &str, more: Value) -> Value {
     drain
 }
 
-/// Three clusters, and a divided workload of six with two replicas on each.
+/// Creates three clusters, and a divided workload with two replicas on each.
 async fn three() -> (World, Key) {
     let mut world = World::new().await;
     for name in ["member1", "member2", "member3"] {
@@ -28,7 +28,7 @@ async fn three() -> (World, Key) {
     (world, web)
 }
 
-/// Gives a divided workload with two replicas, both on member3.
+/// Creates a divided workload with two replicas, both on member3.
 async fn arrive(world: &World, name: &str) -> Key {
     let mut late = binding(name, 2, by_room());
     late["spec"]["clusters"] = json!([{"name": "member3", "replicas": 2}]);
@@ -54,7 +54,7 @@ fn completed(world: &World, name: &str) -> String {
     condition(&object, "Completed").unwrap()["message"].as_str().unwrap().to_owned()
 }
 
-/// The Moves of the drain as `workload phase reason`, by workload.
+/// Returns the Moves of the drain as `workload phase reason`, sorted by workload.
 fn moves(world: &World, of: &str) -> Vec<String> {
     let all = world.client().view().list(MOVES, None).filter_map(|object| world.get(&object.key)).collect::<Vec<_>>();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -130,7 +130,7 @@ async fn a_drain_moves_what_came_before_its_approval() {
     let counts = status["clusters"].as_array().unwrap();
     let third = counts.iter().find(|it| it["name"] == "member3").unwrap();
     assert_eq!((&third["before"], &third["planned"], &third["now"]), (&json!(4), &json!(0), &json!(0)), "{status}");
-    // Also where nothing was there when it was planned.
+    // Also if no workload was there when the drain was planned.
     open(&world).await;
     world.given(drain("empty", json!({"approval": "Required"}))).await;
     world.settle().await;
@@ -167,7 +167,7 @@ async fn what_is_scaled_during_a_drain_leaves_as_well() {
         assert_eq!(phase(&world, &creb("out")), "Completed", "{steps}");
         let placed = world.placed(&web);
         assert!(!placed.contains("member3"), "{steps}: {placed} {:?}", moves(&world, "out"));
-        // An undo needs the cluster where the workload was before the first of its moves.
+        // An undo needs the cluster where the workload was before its first move.
         let first = move_of(&world, "out", 0);
         assert_eq!(first["spec"]["from"].as_array().unwrap().len(), 3, "{steps}: {first}");
     }
@@ -190,7 +190,7 @@ async fn arrivals_without_end_do_not_keep_a_drain_in_progress() {
     let moves = moves(&world, "out");
     assert_eq!(moves.last().map(String::as_str), Some("web-0 Settled -"), "{moves:?}");
     assert!(moves.contains(&"web-0 Failed CameBack".to_owned()) && moves.len() <= 22, "{moves:?}");
-    // The undo brings it to where it was before the first of them.
+    // The undo restores the placement before the first move.
     open(&world).await;
     world.given(rebalance("back", json!({"undo": {"name": "out"}}))).await;
     world.settle().await;

@@ -1,4 +1,4 @@
-//! The events about a binding and about the object that it binds (R73-R75).
+//! Events about a binding and about its template (R73-R75).
 
 use ballast::k8s::GroupResource;
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use super::world::World;
 
 pub const EVENTS: GroupResource = GroupResource::new("events");
 
-/// `Warning ScheduleBindingFailed Deployment/nginx x2: message`, of all events about objects of
-/// this kind.
+/// Returns all events about objects of this kind as `Warning ScheduleBindingFailed Deployment/nginx
+/// x2: message`.
 pub fn events_about(world: &World, kind: &str) -> Vec<String> {
     let view = world.client().view();
     let events = view.list(EVENTS, None).map(|object| serde_json::from_slice::<Value>(&object.text.content()).unwrap());

@@ -1,5 +1,5 @@
-//! Clusters that fail or are deleted: their bindings leave, and find another place (R43, R109,
-//! R124). How an eviction begins and ends, and how fast clusters are emptied.
+//! Failover from clusters that fail or are deleted (R43, R109, R124): how evictions begin and end,
+//! and how fast clusters are emptied.
 
 use ballast::controllers::{EvictionRate, FailoverOptions, Finalizer, TaintEviction, Unready};
 use ballast::k8s::Key;
@@ -16,7 +16,7 @@ pub(super) fn member1() -> Key {
     Key::cluster(CLUSTER, "member1")
 }
 
-/// nginx on member1 and member2, with these tolerations.
+/// Places nginx on member1 and member2, with these tolerations.
 async fn tolerant(tolerations: Value) -> (World, Key) {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
@@ -110,7 +110,7 @@ async fn a_deleted_cluster_is_left_even_where_there_is_no_other() {
     assert_eq!((world.placed(&key).as_str(), world.get(&member1())), ("", None));
 }
 
-/// A binding as a backup has it: placed, and with the placement that it was placed by.
+/// Returns a binding restored from a backup: placed, with the placement it was scheduled by.
 fn restored(name: &str, clusters: Value) -> Value {
     let mut restored = binding(name, 4, by_room());
     restored["metadata"]["annotations"] = json!({"policy.karmada.io/applied-placement": by_room().to_string()});
@@ -127,7 +127,7 @@ async fn bindings_that_are_restored_before_their_clusters_stay_as_they_are() {
     assert_eq!(world.placed(&key), "m1:1 m2:3", "no cluster is known");
     world.given(cluster("m1")).await;
     world.settle().await;
-    // Any new generation of the binding used to be enough to lose the unknown clusters.
+    // Regression: any new generation of the binding lost the unknown clusters.
     world.edit(&key, |binding| binding["spec"]["propagateDeps"] = json!(true)).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "m1:1 m2:3", "one cluster is known");
@@ -218,8 +218,8 @@ async fn thousands_of_bindings_leave_a_failed_cluster() {
     assert!(keys.iter().all(|key| world.placed(key) == "member2:2"));
 }
 
-/// The bindings on a failed cluster are found without a look at the others. That must not miss one
-/// that has come, come back or been made again, and it must not touch one that has gone.
+/// The bindings on a failed cluster are found by an index. The index must include bindings that
+/// have just arrived, returned or been recreated, and exclude those that have left.
 #[tokio::test]
 async fn a_failed_cluster_is_left_by_those_that_are_on_it_now() {
     let mut world = World::new().await;
@@ -480,7 +480,7 @@ fn two_a_second() -> FailoverOptions {
     FailoverOptions { taints: TaintEviction::By { purge_mode, rate }, ..without_a_rate() }
 }
 
-/// Twenty bindings, each on both of two clusters, with that rate of evictions.
+/// Creates twenty bindings, each on both of two clusters, with that eviction rate.
 async fn twenty_bindings() -> (World, Vec<Key>) {
     let mut world = World::with_failover(two_a_second()).await;
     world.given(cluster("member1")).await;

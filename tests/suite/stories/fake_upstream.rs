@@ -1,7 +1,7 @@
-//! Another API server that keeps clusters and bindings, as a Karmada does for an attached server,
-//! and the reflector of it.
+//! A fake API server that stores clusters and bindings, as Karmada does for an attached server, and
+//! its reflector.
 //!
-//! It fails as the store does: a write there, each half of it, counts as one commit of the log.
+//! It fails like the store: each half of a write counts as one commit of the log.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::world::{CLUSTER, CRB, Fate, RB, resource_of};
 
-/// The half of a write that a fault can come before.
+/// The halves of a write; a fault can precede either.
 const HALVES: [&[&str]; 2] = [&["metadata", "spec"], &["status"]];
 
 pub struct FakeUpstream {
@@ -28,9 +28,9 @@ pub struct FakeUpstream {
 struct StoredEvents {
     objects: BTreeMap<Key, Value>,
     version: u64,
-    /// The version of each object that the log has, and its revision there.
+    /// The version of each object in the log, and its revision there.
     reflected: HashMap<Key, (u64, Revision)>,
-    /// How often clients, and not the test, have written.
+    /// Writes by clients other than the test.
     written: usize,
 }
 
@@ -57,7 +57,7 @@ impl FakeUpstream {
         Arc::new(FakeUpstream { kept: Mutex::default(), fate, line: Mutex::default() })
     }
 
-    /// Somebody there creates an object.
+    /// Creates an object as another client of the upstream.
     pub fn create(&self, mut object: Value) -> Key {
         let (namespace, name) = (&object["metadata"]["namespace"], object["metadata"]["name"].as_str().unwrap());
         let resource = resource_of(&object);
@@ -71,7 +71,7 @@ impl FakeUpstream {
         key
     }
 
-    /// Somebody there changes an object.
+    /// Changes an object as another client of the upstream.
     pub fn edit(&self, key: &Key, change: impl FnOnce(&mut Value)) {
         let mut kept = self.kept.lock().unwrap();
         let mut object = kept.objects[key].clone();
@@ -85,19 +85,19 @@ impl FakeUpstream {
         self.kept.lock().unwrap().objects[key].clone()
     }
 
-    /// How often Ballast has written an object here.
+    /// Returns the number of writes by Ballast.
     pub fn written(&self) -> usize {
         self.kept.lock().unwrap().written
     }
 
-    /// A log begins to mirror it, and knows nothing of it but what it has kept.
+    /// Attaches a log, which knows only the state that it has stored.
     pub async fn follow(&self, cache: Cache, writer: Writer) {
         self.kept.lock().unwrap().reflected.clear();
         *self.line.lock().unwrap() = Some((cache, writer));
         self.sync().await;
     }
 
-    /// Brings all that has changed to the log. What the log has already is not written.
+    /// Writes all changes to the log, except for those that it already has.
     pub async fn sync(&self) {
         let _rest = self.fate.rest();
         let keys: Vec<Key> = self.kept.lock().unwrap().objects.keys().cloned().collect();
@@ -133,7 +133,7 @@ impl FakeUpstream {
         Ok(here)
     }
 
-    /// Whether this is here what the newest version there is.
+    /// Returns whether `base` is the newest version.
     fn is_newest(&self, base: &Object) -> bool {
         let kept = self.kept.lock().unwrap();
         let newest = kept.version_of(&base.key).map(|version| (version, base.revision));
@@ -164,7 +164,7 @@ impl FakeUpstream {
                 continue;
             }
             if !self.fate.allows() {
-                // What the first half has made is known here, as after an answer.
+                // The result of the first half is known here, as after a response.
                 let _ = self.bring(key).await;
                 return Err(Status::unavailable("the story says so"));
             }
@@ -195,7 +195,7 @@ impl RemoteStore for FakeUpstream {
     }
 }
 
-/// What a cluster reports of a workload.
+/// Returns a cluster's report of a workload.
 pub fn report(cluster: &str, ready: i64, is_healthy: bool) -> Value {
     json!({
         "clusterName": cluster, "applied": true, "health": if is_healthy { "Healthy" } else { "Unhealthy" },

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::world::World;
 pub use crate::support::fleet::*;
 
-/// member1 and member2, and the Deployment nginx with four replicas, two on each.
+/// Creates member1, member2, and the Deployment nginx with two of its four replicas on each.
 pub async fn nginx() -> (World, Key) {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
@@ -17,7 +17,7 @@ pub async fn nginx() -> (World, Key) {
     (world, key)
 }
 
-/// As `nginx`, but all replicas have come to member2, a while ago.
+/// Like `nginx`, with all replicas on member2 for a while.
 pub async fn nginx_on_member2() -> (World, Key) {
     let (mut world, key) = nginx().await;
     world.edit(&key, |binding| binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}])).await;

@@ -1,4 +1,5 @@
-//! A Fleet placement at one moment of a seeded life, and what a worker may change in one turn.
+//! Snapshots of a KubeFleet placement during a simulation, and the changes that a worker may make
+//! in one turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +18,8 @@ pub struct Sight {
 }
 
 impl Sight {
-    /// The rollout's turn: by its own doing there are never fewer ready clusters than the strategy
-    /// allows, and never more clusters with resources.
+    /// Checks a turn of the rollout: it never reduces the ready clusters below the strategy's
+    /// minimum, and never exceeds its maximum of clusters with resources.
     pub fn bounds_are_kept(&self, after: &Sight) -> Result<(), String> {
         let (Some(placement), Some(snapshot)) = (&self.placement, &self.snapshot) else { return Ok(()) };
         let live = self.bindings.values().filter(|binding| is_live(binding)).map(target).collect::<BTreeSet<_>>();
@@ -51,7 +52,7 @@ impl Sight {
             |name: &&String| after.bindings.get(*name).is_some_and(|after| after["spec"]["state"] == "Bound");
         let waiting = self.bindings.iter().filter(|(_, binding)| binding["spec"]["state"] == "Scheduled");
         let bound = waiting.map(|(name, _)| name).filter(is_bound).count();
-        // What nothing held is gone with the write that deleted it.
+        // A binding without finalizers disappears with the write that deletes it.
         let stays = self.bindings.iter().filter(|(name, _)| after.bindings.contains_key(*name));
         let with_resources = stays.map(|(_, binding)| binding).filter(|binding| has_resources(binding));
         let with_resources = with_resources.map(target).collect::<BTreeSet<_>>().len();
@@ -74,7 +75,7 @@ impl Sight {
         self.bindings.iter().map(brief).collect()
     }
 
-    /// The clusters on which the resources are there and fare well.
+    /// Returns the clusters on which the resources are available.
     fn ready(&self) -> BTreeSet<String> {
         let is_ready = |binding: &&Value| {
             has_resources(binding)
@@ -84,7 +85,7 @@ impl Sight {
         self.bindings.values().filter(is_ready).map(target).collect()
     }
 
-    /// The scheduler's turn: it binds nothing (R172) and deletes no live binding (R173).
+    /// Checks a turn of the scheduler: it binds nothing (R172) and deletes no live binding (R173).
     pub fn is_only_scheduled(&self, after: &Sight) -> Result<(), String> {
         if after.placement.as_ref().is_none_or(|placement| !placement["metadata"]["deletionTimestamp"].is_null()) {
             return Ok(());
@@ -117,14 +118,14 @@ pub fn is_live(binding: &Value) -> bool {
     binding["metadata"]["deletionTimestamp"].is_null() && binding["spec"]["state"] != "Unscheduled"
 }
 
-/// The cluster has it, and no failure was reported.
+/// Returns whether the cluster has the resources and has reported no failure.
 fn has_resources(binding: &Value) -> bool {
     let has_failed = ["Applied", "Available"].iter().any(|type_| current(binding, type_) == Some("False"));
     binding["spec"]["state"] != "Scheduled" && !has_failed
 }
 
-/// The condition about the binding as it is on its cluster. The mark as Unscheduled changes nothing
-/// there.
+/// Returns the status of the condition if it applies to the current state on the cluster. Marking
+/// the binding as Unscheduled changes nothing there.
 fn current<'b>(binding: &'b Value, type_: &str) -> Option<&'b str> {
     let condition = condition(binding, type_)?;
     let behind = binding["metadata"]["generation"].as_i64()? - condition["observedGeneration"].as_i64()?;

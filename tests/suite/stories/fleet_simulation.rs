@@ -1,12 +1,12 @@
-//! Seeded lives of Fleet placements of either scope: clusters join, leave, fall silent and change,
-//! users edit policies and strategies, scale, trigger, replace, delete, make bindings by hand and
-//! tamper with bindings and snapshots, agents report and fail, the store fails, the clock steps,
-//! the process crashes between any two steps.
+//! Randomized simulation of KubeFleet placements of both scopes. Clusters join, leave, stop
+//! reporting and change; users edit policies and strategies, scale, trigger, replace, delete,
+//! create bindings by hand and tamper with bindings and snapshots; agents report and fail, the
+//! store fails, the clock steps, and the process crashes between any two steps.
 //!
-//! At every step the rollout keeps its bounds, and the scheduler binds nothing and deletes nothing
-//! that lives. After the faults end each placement has one live binding a cluster, as many as its
-//! policy wants or a condition that says why not, every trigger has its snapshot, and nothing is
-//! left of what was deleted.
+//! At every step the rollout respects its bounds, and the scheduler neither binds nor deletes a
+//! live binding. After the faults end, each placement has one live binding per cluster, as many as
+//! its policy requests or a condition with the reason, every trigger has its snapshot, and no
+//! object of a deleted placement remains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -26,12 +26,12 @@ use super::world::{World, condition};
 const CLUSTERS: [&str; 4] = ["a", "b", "c", "d"];
 const NAMES: [&str; 4] = ["all", "few", "fixed", "one"];
 const WORKERS: [&str; 5] = ["rebalancer", "placement", "rollout", "fleet-scheduler", "member-cluster"];
-/// What has not settled after so many turns never will.
+/// A world that is still busy after this many turns never settles.
 const TURNS_MAX: usize = 1_000;
 
 const MEMBERS: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
 
-/// Where placements are that are in a namespace.
+/// The namespace of namespaced placements.
 const TEAM: &str = "team";
 const PARENT: &str = "kubernetes-fleet.io/parent-CRP";
 const INDEX: &str = "kubernetes-fleet.io/resource-index";
@@ -42,13 +42,13 @@ const TRIGGERED_AT_FIELD: &str = "ballast.dev/reschedule-triggered-at";
 struct Life {
     world: World,
     dice: Dice,
-    /// Every other life is that of namespaced placements.
+    /// Every second run uses namespaced placements.
     kinds: &'static PlacementKinds,
-    /// Triggers by task of each placement that lives: accepted for sure, and perhaps.
+    /// Triggers by task of each existing placement: certainly accepted, and possibly accepted.
     accepted: BTreeMap<&'static str, (usize, usize)>,
-    /// Triggers by rebalancer, whose placement may have gone before they were seen.
+    /// Triggers by rebalancer. The placement may be deleted before they are processed.
     rebalancers: BTreeMap<Key, &'static str>,
-    /// What was last looked at, and when.
+    /// The last observed revision and state.
     seen: (Revision, Rc<Vec<Sight>>),
 }
 
@@ -59,7 +59,7 @@ async fn whatever_happens_to_a_fleet_its_placements_settle_within_their_bounds()
     }
 }
 
-/// One life of so many steps, and what is wrong in it.
+/// Runs one simulation of `steps` steps, and returns the first violation.
 pub async fn live(seed: u64, steps: usize) -> Result<(), String> {
     let mut life = Life::begin(seed).await;
     let mut taken = Vec::new();
@@ -210,7 +210,7 @@ impl Life {
         })
     }
 
-    // What users and clusters do.
+    // Actions of users and clusters.
 
     async fn place(&mut self, name: &'static str) -> bool {
         let policy = match name {
@@ -229,7 +229,7 @@ impl Life {
         done
     }
 
-    /// Members of the policy, to be laid over it.
+    /// Returns fields of a policy, to be merged into it.
     fn another_policy(&mut self, name: &str) -> Value {
         let tier = self.dice.pick(&["gold", "tin"]);
         let labels = json!({"labelSelector": {"matchLabels": {"tier": tier}}});
@@ -246,7 +246,8 @@ impl Life {
         }
     }
 
-    /// As `kubectl replace`: what the manifest says, and nothing that others put there.
+    /// Replaces the object as `kubectl replace` does: with the manifest, without fields that others
+    /// added.
     async fn replace(&mut self, key: &Key) -> bool {
         let Some(Value::Object(mut object)) = self.world.get(key) else { return false };
         let known = object["metadata"].clone();
@@ -276,13 +277,13 @@ impl Life {
         self.edit(&Key::cluster(MEMBERS, name), |cluster| cluster["status"]["agentStatus"] = json!([agent])).await
     }
 
-    /// Somebody makes a second binding by hand.
+    /// Creates a second binding by hand.
     async fn twin(&mut self, name: &str) -> bool {
         let Some((_, first)) = self.bindings(name).into_iter().find(|(_, binding)| is_live(binding)) else {
             return false;
         };
         let mut twin = first;
-        // As the scheduler names and holds its own, or not.
+        // Named and finalized as the scheduler's own bindings, or not.
         let (prefix, finalizers): (_, &[&str]) =
             self.dice.pick(&[(name, &["kubernetes-fleet.io/scheduler-crb-cleanup"]), ("by-hand", &[])]);
         let own = format!("{prefix}-{}-{:08x}", target(&twin), self.dice.roll(1 << 32));
@@ -291,11 +292,11 @@ impl Life {
         self.make(self.kinds.bindings, twin).await
     }
 
-    /// Somebody edits or deletes a binding. What they say, the scheduler and the rollout take back.
+    /// Edits or deletes a binding as a user. The scheduler and the rollout revert the edits.
     async fn edit_binding(&mut self, name: &'static str) -> String {
         let bindings = self.bindings(name);
         let Some((key, binding)) = one_of(&mut self.dice, &bindings) else { return format!("no binding of {name}") };
-        // Where no PickFixed policy names the cluster, the binding would stay, as upstream lets it.
+        // Unless a PickFixed policy names the cluster, the binding would remain, as upstream.
         let sight = self.sight(name);
         let named =
             sight.placement.as_ref().and_then(|placement| placement["spec"]["policy"]["clusterNames"].as_array());
@@ -322,7 +323,7 @@ impl Life {
         format!("{} says {spec}: {}", key.name, done.await)
     }
 
-    /// Somebody deletes a snapshot, or puts it in force or out of it.
+    /// Deletes a snapshot, or toggles whether it is the latest.
     async fn edit_snapshot(&mut self, name: &str) -> String {
         let kind = self.dice.pick(&[self.kinds.policy_snapshots, self.kinds.resource_snapshots]);
         let snapshots = self.children(kind, name);
@@ -336,7 +337,7 @@ impl Life {
         format!("{} is the latest, {latest}: {done}", key.name)
     }
 
-    /// Somebody gives the server a newer snapshot of the resources.
+    /// Creates a newer snapshot of the resources.
     async fn resources(&mut self, name: &str) -> bool {
         let known = self.children(self.kinds.resource_snapshots, name);
         let index =
@@ -349,8 +350,8 @@ impl Life {
         self.make(self.kinds.resource_snapshots, object).await
     }
 
-    /// Whoever runs on the clusters reports on one binding in `of` what became of it; on all of
-    /// them where `of` is 1.
+    /// Reports the status of one in `of` bindings, as the agents of the clusters do; of all if `of`
+    /// is 1.
     async fn agents(&mut self, of: u64) -> usize {
         let mut reports = 0;
         for (key, binding) in self.all(self.kinds.bindings) {
@@ -388,10 +389,9 @@ impl Life {
         reports
     }
 
-    // What must hold at each step.
+    // Invariants of each step.
 
-    /// Each worker does all it has to do, one after another. Answers whether any had something to
-    /// do.
+    /// Runs each worker until it is idle, one after another. Returns whether any had work.
     async fn turn(&mut self) -> Result<bool, String> {
         let mut busy = false;
         for worker in WORKERS {
@@ -400,7 +400,8 @@ impl Life {
         Ok(busy)
     }
 
-    /// Until none of its batches is under way: what happened meanwhile is its doing.
+    /// Runs the worker until none of its batches is pending: it is accountable for all changes
+    /// meanwhile.
     async fn turn_of(&mut self, worker: &str) -> Result<bool, String> {
         let before = self.sights();
         let mut turns = 0;
@@ -447,16 +448,16 @@ impl Life {
         Sight { name, placement, snapshot: snapshot.map(|(_, snapshot)| snapshot), bindings: bindings.collect() }
     }
 
-    // The end.
+    // The end of the run.
 
     async fn end(mut self) -> Result<(), String> {
         self.world.mend();
-        // A cluster that is leaving is gone before it joins again.
+        // A leaving cluster is removed before it joins again.
         self.outwait_backoffs().await?;
         for name in CLUSTERS {
             let key = Key::cluster(MEMBERS, name);
             match self.world.get(&key) {
-                // Only what has to change: who was overlooked until now is not helped.
+                // Touch only unhealthy clusters: an overlooked binding must settle without help.
                 Some(cluster) if self.is_well(&cluster) => {}
                 Some(_) => {
                     self.edit(&key, |cluster| cluster["spec"]["taints"] = json!([])).await;
@@ -543,7 +544,7 @@ impl Life {
         let wanted = match policy["placementType"].as_str() {
             Some("PickN") => policy["numberOfClusters"].as_u64().unwrap() as usize,
             Some("PickFixed") => policy["clusterNames"].as_array().unwrap().len(),
-            // All that fit: without a requirement, every cluster there is.
+            // All that fit: without a requirement, every existing cluster.
             _ if policy["affinity"].is_null() => CLUSTERS.len(),
             _ => clusters.len(),
         };
@@ -554,8 +555,8 @@ impl Life {
         }
     }
 
-    /// Without taints, healthy, and heard of so lately that it will still count when all has
-    /// settled.
+    /// Returns whether the cluster has no taints, is healthy, and has a heartbeat recent enough to
+    /// count until everything has settled.
     fn is_well(&self, cluster: &Value) -> bool {
         let agent = &cluster["status"]["agentStatus"][0];
         let heard = agent["lastReceivedHeartbeat"].as_str().and_then(|time| time.parse::<Time>().ok());
@@ -576,7 +577,7 @@ impl Life {
         json!({"apiVersion": api_version, "kind": self.kinds.kind, "namespace": *key.namespace, "name": name})
     }
 
-    /// An object of the placements' scope.
+    /// Creates an object in the scope of the placements.
     async fn make(&self, resource: GroupResource, mut object: Value) -> bool {
         object["metadata"]["namespace"] = json!(*self.key(resource, "").namespace);
         self.create(resource, self.kinds.tree(resource, &object).into()).await
@@ -591,7 +592,7 @@ impl Life {
         self.write(resource, Change::Create(object)).await
     }
 
-    /// False where it is not there, too.
+    /// Edits an object. Returns false if it does not exist.
     async fn edit(&self, key: &Key, change: impl Fn(&mut Value)) -> bool {
         self.world.get(key).is_some() && self.world.try_edit(key, change).await.is_ok()
     }

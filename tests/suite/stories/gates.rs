@@ -1,5 +1,5 @@
-//! Gates between the waves of a rollout (SG13, SG14, SG19, SG20). The servers that are asked are
-//! played; `cli::gates` asks real ones.
+//! Gates between the waves of a rollout (SG13, SG14, SG19, SG20). The gate servers are fakes;
+//! `cli::gates` uses real ones.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,10 @@ use super::safe::{fled, move_of, phase, rebalance, report, summary};
 use super::safe_reviews::{post, reviewed};
 use super::world::{CREB, World, condition};
 
-/// Servers that answer as the test says, and remember what they were asked.
+/// Fake gate servers with configurable responses, which record their requests.
 #[derive(Default)]
 struct Played {
-    /// Those that say yes. All others say no.
+    /// Gates that allow; all others deny.
     yes: Mutex<Vec<&'static str>>,
     asked: Mutex<Vec<(String, Value)>>,
 }
@@ -38,7 +38,7 @@ impl Played {
         *self.yes.lock().unwrap() = names.to_vec();
     }
 
-    /// How often each gate was asked since this was called last.
+    /// Returns the number of requests per gate since the last call.
     fn asked(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for (name, _) in std::mem::take(&mut *self.asked.lock().unwrap()) {
@@ -54,8 +54,8 @@ fn gate(name: &str, more: Value) -> Value {
     gate
 }
 
-/// So many Deployments of four replicas that have come to member2 and are ready there, servers for
-/// gates, and a rebalance with these gates that moves two at a time.
+/// Creates `count` Deployments of four ready replicas on member2, gate servers, and a rebalance
+/// with these gates that moves two at a time.
 async fn gated(count: usize, gates: Value) -> (World, Vec<Key>, Arc<Played>, Key) {
     let (mut world, keys) = fled(count).await;
     let played = Arc::new(Played::default());
@@ -69,7 +69,7 @@ async fn gated(count: usize, gates: Value) -> (World, Vec<Key>, Arc<Played>, Key
     (world, keys, played, home)
 }
 
-/// Plays the agents of these: their replicas have arrived.
+/// Reports the replicas of these workloads as arrived.
 async fn arrive(world: &mut World, keys: &[Key]) {
     for key in keys {
         report(world, key, &[("member1", 2), ("member2", 2)]).await;
@@ -111,7 +111,7 @@ async fn sg13_a_wave_settles_as_a_whole_then_all_gates_are_asked_and_the_next_wa
     assert_eq!(words, "wave 1 waits for rate: not yet");
     assert!(next.starts_with("without a yes of rate before 2024-04-17T15:"), "{next}");
     assert!(next.ends_with(", the rebalance ends"), "{next}");
-    // The one that has said yes is not asked again, the other at most once a second.
+    // The gate that has allowed is not called again, the other at most once per second.
     world.clock.advance_ms(999);
     world.settle().await;
     assert_eq!(played.asked(), BTreeMap::new());
@@ -121,7 +121,7 @@ async fn sg13_a_wave_settles_as_a_whole_then_all_gates_are_asked_and_the_next_wa
     played.say_yes(&["smoke", "rate"]);
     world.pass_seconds(1).await;
     assert_eq!(state(&world, &home), is("Running", "moving 1, settled 2"));
-    // The last wave is asked about, too.
+    // The gates also follow the last wave.
     played.say_yes(&[]);
     played.asked();
     arrive(&mut world, &keys[2..]).await;
@@ -146,7 +146,7 @@ async fn sg13_a_webhook_learns_the_wave_and_its_moves() {
 
 #[tokio::test]
 async fn sg13_moves_that_settle_as_they_begin_are_a_wave_all_the_same() {
-    // Nobody reports anything, so each move is over when it is written.
+    // Without reports, each move settles as soon as it is written.
     let (mut world, _) = fled(5).await;
     let played = Arc::new(Played::default());
     world.be_gated(played.clone()).await;
@@ -210,7 +210,7 @@ async fn sg19_a_gate_that_pauses_is_asked_anew_after_pause_and_resume() {
     played.asked();
     world.pass_seconds(60).await;
     assert_eq!((phase(&world, &home), played.asked()), ("Paused".to_owned(), BTreeMap::new()));
-    // Also where the worker sees both at once.
+    // Also if the worker observes both changes at once.
     for settles_between in [true, false] {
         world.edit(&home, |object| object["spec"]["paused"] = true.into()).await;
         if settles_between {
@@ -247,7 +247,7 @@ async fn sg19_a_gate_that_undoes_takes_back_what_was_moved_and_then_it_is_aborte
     assert_eq!(made["spec"]["rollout"]["maxConcurrent"], 2, "under its own rollout");
     assert_eq!(made["spec"]["rollout"].get("gates"), None, "without gates");
     assert_eq!(summary(&world, &undo), "moving 2");
-    // A crash in the middle changes nothing.
+    // A crash in the middle has no effect.
     world.crash().await;
     for key in &keys[..2] {
         report(&world, key, &[("member1", 0), ("member2", 4)]).await;

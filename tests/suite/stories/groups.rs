@@ -10,7 +10,7 @@ use super::world::{CLUSTER, World, condition};
 
 const OBSERVED: &str = "schedulerObservingAffinityName";
 
-/// Groups of these clusters each, replicas divided by the room there is.
+/// Returns a placement with these cluster groups and dynamic weights by free capacity.
 fn groups(groups: &[(&str, &[&str])]) -> Value {
     let mut placement = by_room();
     placement.as_object_mut().unwrap().remove("clusterAffinity");
@@ -31,7 +31,7 @@ fn observed(world: &World, key: &Key) -> Value {
     world.get(key).unwrap()["status"][OBSERVED].clone()
 }
 
-/// Taints a cluster, so that it takes nothing new.
+/// Taints a cluster so that it accepts no new replicas.
 async fn close(world: &World, name: &str) {
     let taint = json!([{"key": "closed", "effect": "NoSchedule"}]);
     world.edit(&Key::cluster(CLUSTER, name), |cluster| cluster["spec"]["taints"] = taint.clone()).await;
@@ -57,7 +57,7 @@ async fn r101_r103_r108_the_first_group_that_can_take_it_does_and_may_share_clus
     let large = world.given(binding("large", 52, placement)).await;
     world.settle().await;
     assert_eq!((world.placed(&small), observed(&world, &small)), ("private:3".into(), json!("own")));
-    // One of the four places is left.
+    // Capacity for one of the four replicas remains.
     assert_eq!((world.placed(&large), observed(&world, &large)), ("cloud:51 private:1".into(), json!("rented")));
 }
 
@@ -106,7 +106,7 @@ async fn r113_r114_the_observed_generation_lags_until_the_pass_and_the_group_has
     world.settle().await;
     let settled = world.get(&key).unwrap();
     assert_eq!(settled["status"]["schedulerObservedGeneration"], settled["metadata"]["generation"]);
-    // An edit that needs no pass is observed, and nothing else.
+    // An edit that needs no pass only updates the observed generation.
     world.clock.advance_seconds(60);
     world.edit(&key, |binding| binding["spec"]["preserveResourcesOnDeletion"] = json!(true)).await;
     let edited = world.get(&key).unwrap();
@@ -118,7 +118,7 @@ async fn r113_r114_the_observed_generation_lags_until_the_pass_and_the_group_has
     assert_eq!(noted["spec"]["clusters"], settled["spec"]["clusters"]);
 }
 
-/// The binding is on the backup, although the primary is open again.
+/// Places the binding on the backup group; the primary is available again.
 async fn on_the_backup() -> (World, Key) {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
@@ -176,7 +176,7 @@ async fn r120_a_placement_without_groups_observes_none() {
     assert_eq!((world.placed(&key), observed(&world, &key)), ("member1:2".into(), Value::Null));
 }
 
-/// The report of the member clusters, as Karmada's agents write it.
+/// Returns the status of the member clusters as Karmada's agents report it.
 fn report(clusters: &[(&str, bool)]) -> Value {
     clusters.iter().map(|(name, applied)| json!({"clusterName": name, "applied": applied})).collect()
 }
@@ -212,9 +212,8 @@ async fn r33_when_all_works_are_applied_the_binding_says_so_and_stops_saying_so_
     );
 }
 
-/// The members are responsible for the gap between the end of the old replicas and the start of the
-/// new ones; another proposal is about that. But no reader of the binding ever sees the workload
-/// nowhere, or only a part of it.
+/// The gap between the end of the old replicas and the start of the new ones is the responsibility
+/// of the members. In every stored state, the binding has all its replicas assigned.
 #[tokio::test]
 async fn r92_a_move_is_one_write_and_never_leaves_the_workload_nowhere() {
     let (mut world, key) = on_the_backup().await;
@@ -230,8 +229,7 @@ async fn r92_a_move_is_one_write_and_never_leaves_the_workload_nowhere() {
     }
 }
 
-/// Out of the failed cluster and home again: in each of the writes, every replica is somewhere,
-/// even if it is leaving.
+/// In every write of the eviction and the return, each replica is assigned or being evicted.
 #[tokio::test]
 async fn r92_on_its_way_out_and_home_again_every_replica_is_somewhere_in_every_write() {
     let mut world = World::new().await;
@@ -276,7 +274,8 @@ async fn r115_an_observed_name_that_no_group_has_begins_with_the_first() {
     assert_eq!((world.placed(&key), observed(&world, &key)), ("member1:2".into(), json!("dc-beijing")));
 }
 
-/// C4: old conditions have the seed's reason. The next pass replaces the reason and keeps the time.
+/// C4: old conditions contain the reason of the seed. The next pass replaces the reason and keeps
+/// the time.
 #[tokio::test]
 async fn r118_an_old_reason_is_replaced_by_today_s_and_its_time_is_kept() {
     let mut world = World::new().await;
@@ -297,7 +296,7 @@ async fn r118_an_old_reason_is_replaced_by_today_s_and_its_time_is_kept() {
     assert_eq!(condition(&world.get(&key).unwrap(), "Scheduled"), today.as_object());
 }
 
-/// Groups know no priority within a group: weights are for that.
+/// A group has no priorities within it; use weights.
 #[tokio::test]
 async fn r123_within_a_group_the_weights_decide_and_the_order_of_names_does_not() {
     let mut world = World::new().await;

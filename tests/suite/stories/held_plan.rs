@@ -1,4 +1,4 @@
-//! The plan that was reviewed is the plan that runs, and a run says what is so (SG1, SG2, SG3,
+//! A rebalance runs the reviewed plan, and its status matches its progress (SG1, SG2, SG3,
 //! SG9-SG12).
 
 use ballast::k8s::Key;
@@ -9,7 +9,7 @@ use super::safe::{fled, move_of, phase, rebalance, report, summary};
 use super::safe_reviews::{post, reviewed};
 use super::world::{MOVES, World, condition};
 
-/// The status of the dry run of a ClusterRebalance of everything.
+/// Returns the status of a dry run of a ClusterRebalance of all workloads.
 async fn dry_run(world: &World, spec: Value) -> Value {
     post(world, rebalance("dry", spec), true).await.0.unwrap()["status"].clone()
 }
@@ -53,7 +53,7 @@ async fn sg2_a_rebalance_whose_plan_has_changed_moves_nothing_and_counts_the_dif
     assert_ne!(object["status"]["planHash"], hash, "the plan of today is named");
     assert_eq!(world.client().view().list(MOVES, None).count(), 0);
     assert_eq!(keys.iter().map(|key| world.placed(key)).collect::<Vec<_>>(), before);
-    // An approval does not help it: the plan is made once, when it is created.
+    // An approval has no effect: the plan is computed once, at creation.
     assert!(object["status"]["finishTime"].is_string());
 }
 
@@ -91,7 +91,8 @@ async fn sg9_a_rebalance_is_paused_as_soon_as_that_is_seen_and_what_moves_is_cou
     assert_eq!(summary(&world, &home), "moving 1, settled 2");
 }
 
-/// The ready replicas that the Move of `web-0` tells of member1, and how often it was written.
+/// Returns the ready replicas on member1 that the Move of `web-0` reports, and the number of its
+/// versions.
 async fn told(world: &World) -> (Value, usize) {
     let moved = move_of(world, "home", 0);
     let now = moved["status"]["now"].as_array().unwrap().clone();
@@ -111,7 +112,7 @@ async fn sg10_a_move_says_how_many_replicas_are_ready_while_it_moves() {
     world.settle().await;
     let (ready, writes) = told(&world).await;
     assert_eq!(ready, json!(0));
-    // Within the same second nothing is written, and a second later it is.
+    // The status is written at most once per second.
     world.clock.advance_ms(300);
     report(&world, &keys[0], &[("member1", 1), ("member2", 2)]).await;
     world.settle().await;
@@ -122,7 +123,7 @@ async fn sg10_a_move_says_how_many_replicas_are_ready_while_it_moves() {
     world.clock.advance_ms(1);
     world.settle().await;
     assert_eq!(told(&world).await, (json!(1), writes + 1));
-    // What is known already is not written again.
+    // Known numbers are not written again.
     world.clock.advance_seconds(5);
     report(&world, &keys[0], &[("member1", 1), ("member2", 2)]).await;
     world.settle().await;
@@ -138,7 +139,7 @@ async fn sg11_the_pause_between_waves_is_never_shorter_than_asked() {
     let rollout = json!({"maxConcurrent": 1, "intervalSeconds": 10, "order": "Name"});
     let home = world.given(rebalance("home", json!({"rollout": rollout}))).await;
     world.settle().await;
-    // The first move ends in the last moment of a second.
+    // The first move ends at the end of a second.
     world.clock.advance_ms(900);
     report(&world, &keys[0], &[("member1", 2), ("member2", 2)]).await;
     world.settle().await;
@@ -146,7 +147,7 @@ async fn sg11_the_pause_between_waves_is_never_shorter_than_asked() {
     world.clock.advance_ms(9_999);
     world.settle().await;
     assert_eq!(summary(&world, &home), "pending 1, settled 1");
-    // After a crash only the second is known, so it waits for the end of it.
+    // After a crash only the second is known, so the worker waits until it has passed.
     world.crash().await;
     world.settle().await;
     assert_eq!(summary(&world, &home), "pending 1, settled 1");

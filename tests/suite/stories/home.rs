@@ -1,4 +1,4 @@
-//! Home as it was before, what is displaced, and drains (RM34-RM38).
+//! Returns to the placement before the failure, displaced workloads, and drains (RM34-RM38).
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn room(world: &World, name: &str, pods: i64) {
     world.edit(&Key::cluster(CLUSTER, name), change).await;
 }
 
-/// The cluster is lost, what runs there flees, and it comes back.
+/// Fails the cluster, waits for the failover, and recovers the cluster.
 async fn outage(world: &mut World, name: &str) {
     taint(world, name, json!([no_execute("down")])).await;
     world.settle().await;
@@ -36,7 +36,7 @@ fn home_of(world: &World, key: &Key) -> Option<Value> {
     Some(serde_json::from_str::<Value>(&text).unwrap()["targets"].clone())
 }
 
-/// How many workloads are displaced, and how many have drifted.
+/// Returns the numbers of displaced and of drifted workloads.
 async fn counts(world: &World) -> (i64, i64) {
     let mut found = Vec::new();
     for field in ["displaced", "drifted"] {
@@ -61,7 +61,7 @@ async fn rm36_the_first_eviction_writes_home_down_and_the_way_back_takes_it_away
     assert_eq!(world.placed(&key), "member2:4");
     let home = json!([{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}]);
     assert_eq!(home_of(&world, &key), Some(home.clone()));
-    // It is there at every revision at which a target is missing.
+    // The annotation is present at every revision at which a target is missing.
     for row in world.written_since(before).await.into_iter().filter(|row| row.key == key) {
         let object: Value = serde_json::from_slice(&row.object).unwrap();
         let targets = object["spec"]["clusters"].as_array().cloned().unwrap_or_default();
@@ -70,7 +70,7 @@ async fn rm36_the_first_eviction_writes_home_down_and_the_way_back_takes_it_away
         assert!(is_whole || is_known, "home is forgotten at {}", row.revision);
     }
     assert_eq!(counts(&world).await, (1, 0));
-    // A restart and a log without history change nothing.
+    // Neither a restart nor a compacted log changes the result.
     world.compact().await;
     world.crash().await;
     world.settle().await;
@@ -79,7 +79,7 @@ async fn rm36_the_first_eviction_writes_home_down_and_the_way_back_takes_it_away
     assert_eq!((phase(&world, &back), summary(&world, &back)), ("Completed".to_owned(), "settled 1".to_owned()));
     assert_eq!(world.placed(&key), "member1:2 member2:2");
     assert_eq!((home_of(&world, &key), counts(&world).await), (None, (0, 0)));
-    // Taking it back is taking back that it was home.
+    // An undo of the return also reverts the former placement.
     world.given(rebalance("away", json!({"undo": {"name": "back"}}))).await;
     world.settle().await;
     assert_eq!((world.placed(&key), home_of(&world, &key)), ("member2:4".to_owned(), Some(home)));
@@ -97,7 +97,7 @@ async fn rm36_a_new_placement_that_is_rolled_back_is_no_new_home() {
     let anew = world.given(rebalance("anew", json!({"mode": "Fresh", "rollout": rollout}))).await;
     world.settle().await;
     assert_eq!((world.placed(&key).as_str(), home_of(&world, &key)), ("member1:2 member2:4", None));
-    // What is new there never becomes ready.
+    // New replicas there never become ready.
     world.pass_seconds(61).await;
     assert_eq!(summary(&world, &anew), "failed 1");
     assert_eq!((world.placed(&key).as_str(), home_of(&world, &key)), ("member2:4", home));
@@ -218,7 +218,7 @@ async fn rm38_what_breaks_a_rule_is_displaced_and_what_is_only_uneven_has_drifte
     world.edit(&key, |binding| binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}])).await;
     world.settle().await;
     assert_eq!(counts(&world).await, (0, 1));
-    // A dead cluster breaks a rule at once, and a closed one does not.
+    // A failed cluster violates a rule at once, a closed one does not.
     taint(&world, "member2", json!([{"key": "x", "effect": "NoSchedule"}])).await;
     assert_eq!(counts(&world).await.0, 0);
     taint(&world, "member2", json!([no_execute("down")])).await;
@@ -236,7 +236,8 @@ fn drain(name: &str, clusters: &[&str], more: Value) -> Value {
     drain
 }
 
-/// Three clusters of so many pods, with two divided workloads of six and one copied everywhere.
+/// Creates three clusters of `pods` pods, two divided workloads of six replicas, and one duplicated
+/// workload.
 async fn busy(pods: u32) -> (World, Vec<Key>) {
     let mut world = World::new().await;
     for name in ["member1", "member2", "member3"] {
@@ -277,7 +278,7 @@ async fn rm34_a_drain_closes_its_cluster_takes_off_what_runs_there_and_moves_not
     }
     assert_eq!(world.placed(&keys[2]), "member1:1 member2:1 member3:1", "a copy has no other place");
     assert_eq!(counts(&world).await.0, 0, "what a user moved is not displaced");
-    // And back.
+    // The return.
     taint(&world, "member3", json!([])).await;
     post(&world, rebalance("back", json!({"undo": {"name": "afternoon"}})), false).await.0.unwrap();
     world.settle().await;
@@ -311,7 +312,7 @@ async fn rm34_as_much_leaves_as_finds_a_place_and_what_stays_says_why() {
         let ready: Vec<(&str, i64)> = ready.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         report(&world, key, &ready).await;
     }
-    // Five run on each. Room for one more on member1, and for none on member2.
+    // Five run on each: capacity for one more on member1, and for none on member2.
     room(&world, "member1", 6).await;
     room(&world, "member2", 5).await;
     let direct = json!({"strategy": "Direct", "settle": {"when": "Scheduled"}, "order": "Name"});
@@ -355,7 +356,7 @@ async fn rm35_what_cannot_be_drained_is_refused_by_its_field() {
     local["kind"] = "Rebalance".into();
     local["metadata"]["namespace"] = "default".into();
     assert_eq!(refused(local).await.0, "spec.drain");
-    // Two drains at the same time: the second one may not close the last cluster.
+    // Two concurrent drains: the second may not close the last cluster.
     post(&world, drain("one", &["member1"], json!({})), false).await.0.unwrap();
     world.settle().await;
     post(&world, drain("two", &["member2"], json!({})), false).await.0.unwrap();
@@ -385,8 +386,8 @@ async fn rm34_a_drain_goes_on_after_a_kill_at_any_step_and_waits_for_its_approva
     }
 }
 
-/// Of a drain of two clusters one comes back alone, and later the other one; each undo moves only
-/// what was taken off its clusters.
+/// After a drain of two clusters, each is restored by a separate undo, which moves only the
+/// replicas drained from its clusters.
 #[tokio::test]
 async fn rm40_one_of_two_drained_clusters_comes_back_alone_and_the_other_later() {
     let (mut world, keys) = busy(1_000).await;
@@ -414,7 +415,7 @@ async fn rm40_one_of_two_drained_clusters_comes_back_alone_and_the_other_later()
         assert_eq!(world.placed(key), "member1:2 member2:2 member3:2");
     }
     assert_eq!(world.placed(&keys[2]), "member1:1 member2:1 member3:1");
-    // What was never there does not come.
+    // Workloads that never ran there do not move there.
     post(&world, undo("none", &["member2"]), false).await.0.unwrap();
     world.settle().await;
     assert_eq!(phase(&world, &Key::cluster(CREB, "none")), "Completed");
@@ -424,7 +425,8 @@ async fn rm40_one_of_two_drained_clusters_comes_back_alone_and_the_other_later()
 async fn rm34_a_drained_cluster_that_dies_meanwhile_and_a_second_drain_beside_it_end_well() {
     for steps in 0..8 {
         let (mut world, keys) = busy(1_000).await;
-        // What is evicted from the dead cluster is named when this time is over.
+        // Once this time has passed, the drain reports the replicas being evicted from the failed
+        // cluster.
         let of = |name: &str, cluster: &str| {
             let mut drain = drain(name, &[cluster], json!({}));
             drain["spec"]["rollout"] = json!({"settle": {"timeoutSeconds": 20}});

@@ -1,5 +1,5 @@
-//! Evictions whose replicas have no other place, or are not ready there (RM20 to RM28): what stays,
-//! how it ends, and whose turn it is.
+//! Evictions of replicas that cannot be placed, or are not ready, elsewhere (RM20 to RM28): which
+//! replicas remain, how they end, and in which order.
 
 use ballast::controllers::{EvictionRate, FailoverOptions, LastCopy, TaintEviction};
 use ballast::engine::karmada::Profile;
@@ -15,7 +15,7 @@ fn member2() -> Key {
     Key::cluster(CLUSTER, "member2")
 }
 
-/// `web` with three replicas, all on member1, which is the only cluster.
+/// Places `web` with three replicas on member1, the only cluster.
 async fn alone(failover: FailoverOptions) -> (World, Key) {
     let mut world = World::with_failover(failover).await;
     world.given(cluster("member1")).await;
@@ -25,7 +25,7 @@ async fn alone(failover: FailoverOptions) -> (World, Key) {
     (world, key)
 }
 
-/// Passes time in steps of a minute.
+/// Advances the clock in steps of a minute.
 async fn pass_minutes(world: &mut World, minutes: i64) {
     for _ in 0..minutes {
         world.clock.advance_seconds(60);
@@ -33,7 +33,7 @@ async fn pass_minutes(world: &mut World, minutes: i64) {
     }
 }
 
-/// What the condition says; empty where there is none.
+/// Returns the message of the condition; empty if there is none.
 fn kept(world: &World, key: &Key) -> String {
     let binding = world.get(key).unwrap();
     let message =
@@ -41,7 +41,7 @@ fn kept(world: &World, key: &Key) -> String {
     message.unwrap_or_default()
 }
 
-/// Each cluster reports so many ready replicas.
+/// Reports the ready replicas of each cluster.
 pub(super) async fn say_ready(world: &mut World, key: &Key, ready: &[(&str, i64)]) {
     let item = |(cluster, ready): &(&str, i64)| {
         let health = if *ready > 0 { "Healthy" } else { "Unhealthy" };
@@ -60,7 +60,7 @@ async fn a_replacement_that_is_not_healthy_replaces_nothing() {
     taint(&mut world, &member1()).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member2:3");
-    // All replicas are ready, and the application is not well.
+    // All replicas are ready, but the application is unhealthy.
     let report = |cluster: &str, health: &str| {
         json!({"clusterName": cluster, "applied": true, "health": health,
                "status": {"replicas": 3, "readyReplicas": 3}})
@@ -76,7 +76,7 @@ async fn a_replacement_that_is_not_healthy_replaces_nothing() {
     assert!(tasks(&world, &key).is_empty());
 }
 
-/// At every revision, the binding has the cluster as a target or a task that leaves it.
+/// Asserts that the cluster is a target or being evicted at every revision.
 async fn has_target_or_task_always(world: &World, key: &Key, cluster: &str) {
     let history = world.history(key).await;
     let is_there = |binding: &Value| {
@@ -301,7 +301,7 @@ async fn rm25_sched_16_application_failover_does_not_begin_where_there_is_nowher
     assert_eq!((world.placed(&key).as_str(), tasks(&world, &key).len()), ("member1:3", 0));
     let kept = told(&world, "LastCopyKept");
     assert!(kept[0].ends_with("3 replicas have no other place; kept on member1"), "{kept:?}");
-    // Room for two of three is no place.
+    // Capacity for two of three replicas does not suffice.
     world.given(small_cluster("member2", 2)).await;
     world.pass_seconds(120).await;
     assert_eq!((world.placed(&key).as_str(), tasks(&world, &key).len()), ("member1:3", 0));
@@ -321,7 +321,7 @@ async fn rm25_a_quota_that_refuses_the_replacement_is_no_place_either() {
     let before = world.placed(&key);
     world.given(super::fleet::quota("small", "300m")).await;
     world.settle().await;
-    // The same number elsewhere costs the quota nothing, so that is a place.
+    // Moving the same number of replicas does not increase the use of the quota, so this succeeds.
     say_ready(&mut world, &key, &[("member1", 0), ("member2", 1)]).await;
     world.pass_seconds(12).await;
     assert_eq!((before.contains("member1"), world.placed(&key).as_str()), (true, "member2:3"));
@@ -344,7 +344,7 @@ async fn rm26_attempts_wait_longer_each_time_also_over_a_crash() {
         if second % 97 == 0 {
             world.crash().await;
         }
-        // It runs nowhere.
+        // The workload is ready nowhere.
         let unwell = [("member1", 0), ("member2", 0)];
         if second % 5 == 0 {
             say_ready(&mut world, &key, &unwell).await;

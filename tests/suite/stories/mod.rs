@@ -1,5 +1,4 @@
-//! The requirements as stories. Each test carries the number of its requirement in its name
-//! (docs/dev/requirements.md).
+//! The requirements of docs/dev/requirements.md as stories.
 
 mod asked;
 mod attached_moves;

@@ -1,11 +1,11 @@
-//! The night that docs/room.md was written after, lived again: 12 clusters, workloads that use two
-//! thirds of them, three clusters lost at once, one that flaps, two that come back, one rebalance,
-//! and its undo. Agents report late, and the summaries of clusters later still.
+//! A replay of the outage that led to `docs/room.md`: 12 clusters, two thirds full; three clusters
+//! fail at once, one flaps, two recover, then one rebalance and its undo. Agents report late, and
+//! the summaries of clusters later still.
 //!
-//! *Invariants*: at every revision, no cluster is given more CPU, pods or GPUs than it has
-//! (RM1, RM8). After the rebalance, every workload whose clusters are back is home, and nothing of
-//! it is displaced (RM36, RM37). While the undo runs, no workload that was whole has less than nine
-//! tenths of its replicas ready (RM31).
+//! *Invariants*: at every revision, no cluster has more CPU, pods or GPUs assigned than it has
+//! (RM1, RM8). After the rebalance, every workload of recovered clusters is at its former
+//! placement, and none of it is displaced (RM36, RM37). During the undo, no complete workload has
+//! less than nine tenths of its replicas ready (RM31).
 
 use std::collections::BTreeMap;
 
@@ -25,9 +25,9 @@ const GPU: &str = "nvidia.com/gpu";
 const RESOURCES: [&str; 3] = ["cpu", "pods", GPU];
 /// Seconds between two reports of the agents.
 const REPORT_SECONDS: i64 = 10;
-/// A summary of a cluster comes with every third report.
+/// Every third report includes a summary of the cluster.
 const SUMMARY_EVERY: usize = 3;
-/// Reports until a rebalance of this fleet must be over: an hour and a half.
+/// Reports until a rebalance of this fleet must have ended: an hour and a half.
 const REPORTS_MAX: usize = 540;
 
 fn name(number: usize) -> String {
@@ -37,7 +37,7 @@ fn name(number: usize) -> String {
 struct Workload {
     key: Key,
     replicas: i64,
-    /// Millis of CPU, and GPUs, of one replica.
+    /// CPU in millicores, and GPUs, of one replica.
     cpu: i64,
     gpus: i64,
 }
@@ -55,16 +55,16 @@ impl Workload {
 struct Night {
     world: World,
     workloads: Vec<Workload>,
-    /// In millis of CPU, pods and GPUs, by cluster.
+    /// CPU in millicores, pods and GPUs, by cluster.
     room: BTreeMap<String, [i64; 3]>,
     lost: Vec<String>,
-    /// Replicas that exist: workloads and clusters.
+    /// Existing replicas by workload and cluster.
     running: BTreeMap<(usize, String), i64>,
     reports: usize,
     audited: Revision,
-    /// What was stored last of each workload.
+    /// The last stored state of each workload.
     stored: Vec<Value>,
-    /// The workloads that must keep nine tenths.
+    /// The workloads that must keep nine tenths of their replicas ready.
     guarded: Vec<usize>,
 }
 
@@ -99,7 +99,7 @@ impl Night {
             workloads.push(workload);
             wanted.push(object);
         }
-        // Two thirds of the fleet are used, so that what is lost finds room, and not much more.
+        // Two thirds of the fleet are used, so that displaced replicas fit, with little to spare.
         let mut room = BTreeMap::new();
         for number in 0..CLUSTERS {
             let share = |all: i64, clusters: usize| all * 3 / 2 / clusters as i64 + 1;
@@ -127,7 +127,7 @@ impl Night {
         }
     }
 
-    /// Passes the time of so many reports.
+    /// Advances the clock by `reports` report intervals.
     async fn pass(&mut self, reports: usize) {
         for _ in 0..reports {
             self.world.clock.advance_seconds(REPORT_SECONDS);
@@ -138,8 +138,8 @@ impl Night {
         }
     }
 
-    /// Each cluster that can be reached makes of its replicas what it was told before the last
-    /// report, and says what there is.
+    /// Applies on each reachable cluster the assignment before the last report, and reports the
+    /// result.
     async fn report(&mut self) {
         self.reports += 1;
         for (number, workload) in self.workloads.iter().enumerate() {
@@ -193,7 +193,7 @@ impl Night {
         self.world.edit(&key, |cluster| cluster["spec"]["taints"] = taints.clone()).await;
     }
 
-    /// Looks at every revision since the last time.
+    /// Checks every revision since the last call.
     async fn audit(&mut self) {
         for change in self.world.written_since(self.audited).await {
             self.audited = change.revision;
@@ -228,7 +228,7 @@ impl Night {
         }
     }
 
-    /// Ready replicas, as the clusters report that can be reached.
+    /// Returns the ready replicas that the reachable clusters report.
     fn ready(&self, number: usize) -> i64 {
         let reports = self.stored[number]["status"]["aggregatedStatus"].as_array().into_iter().flatten();
         let heard = reports.filter(|report| !self.lost.iter().any(|lost| report["clusterName"] == **lost));
@@ -255,7 +255,8 @@ fn assigned(binding: &Value, cluster: &str) -> i64 {
     targets.find(|target| target["name"] == *cluster).map_or(0, |target| target["replicas"].as_i64().unwrap_or(0))
 }
 
-/// What the cluster is told to run: its target, or what it had where it is left with grace.
+/// Returns the replicas that the cluster must run: its target, or the previous number during a
+/// graceful eviction.
 fn told(binding: &Value, cluster: &str, replicas: i64) -> i64 {
     let mut tasks = binding["spec"]["gracefulEvictionTasks"].as_array().into_iter().flatten();
     let task = tasks.find(|task| task["fromCluster"] == *cluster);
@@ -271,7 +272,7 @@ async fn rm8_rm31_rm37_the_night_lived_again() {
     let home = night.placed();
     assert!(home.iter().all(|placed| !placed.is_empty()), "all have a place before the night: {home:?}");
 
-    // Three are lost at once, and a fourth flaps.
+    // Three clusters fail at once, and a fourth flaps.
     for number in [1, 4, 7] {
         night.taint(&name(number), true).await;
     }
@@ -288,7 +289,7 @@ async fn rm8_rm31_rm37_the_night_lived_again() {
     assert!(!away.iter().any(|placed| placed.contains(&name(1))), "all have left what is lost");
     assert_ne!(home, away);
 
-    // Two come back, and everything is asked to come home.
+    // Two recover, and a rebalance returns all workloads.
     for number in [1, 4] {
         night.taint(&name(number), false).await;
     }
@@ -305,7 +306,7 @@ async fn rm8_rm31_rm37_the_night_lived_again() {
         }
     }
 
-    // Back to where they fled to, without a workload that suffers.
+    // The undo moves them back without reducing their availability.
     night.guarded =
         (0..night.workloads.len()).filter(|number| night.ready(*number) >= night.workloads[*number].replicas).collect();
     assert!(night.guarded.len() * 10 > night.workloads.len() * 9, "nearly all are whole: {}", night.guarded.len());

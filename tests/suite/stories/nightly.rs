@@ -1,4 +1,4 @@
-//! A WorkloadRebalancer over every workload, each night: its second run moves nothing (S8).
+//! A WorkloadRebalancer over all workloads every night: its second run moves nothing (S8).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::support::size::sized;
 
 const CLUSTERS: usize = 12;
 const REGIONS: usize = 4;
-/// The first night brings replicas home, and the second moves nothing.
+/// The first night moves replicas back, the second moves nothing.
 const NIGHTS: usize = 2;
 
 fn workloads() -> usize {
@@ -27,7 +27,7 @@ fn key(number: usize) -> Key {
     Key::namespaced(super::world::RB, "default", format!("web-{number}-deployment"))
 }
 
-/// Placements of every division, some with regions, some on a part of the fleet.
+/// Returns placements of every division, some with regions, some limited to a part of the fleet.
 fn placement(dice: &mut Dice) -> Value {
     let mut divided = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
     match dice.roll(4) {
@@ -52,16 +52,16 @@ fn placement(dice: &mut Dice) -> Value {
     placement
 }
 
-/// What the agents report.
+/// The content of the agents' reports.
 #[derive(Clone, Copy, PartialEq)]
 enum Reports {
-    /// The replicas of each workload, and what the cluster's pods hold.
+    /// The replicas of each workload, and the pods of the cluster.
     Replicas,
-    /// What the cluster's pods hold, and nothing about a workload.
+    /// Only the pods of the cluster.
     Sums,
 }
 
-/// The agents carry out what was decided, and say so.
+/// Applies the assigned replicas, and reports them.
 async fn carry_out(world: &mut World, reports: Reports) {
     let mut pods = BTreeMap::from_iter((0..CLUSTERS).map(|number| (name(number), 0)));
     for number in 0..workloads() {
@@ -90,7 +90,7 @@ fn placed(world: &World) -> Vec<String> {
     (0..workloads()).map(|number| world.placed(&key(number))).collect()
 }
 
-/// Places the workloads while one cluster is away, and lets it come back.
+/// Places the workloads while one cluster is down, then recovers it.
 async fn fleet(seed: u64, reports: Reports) -> World {
     let mut dice = Dice(seed);
     let mut world = World::new().await;
@@ -114,7 +114,7 @@ async fn fleet(seed: u64, reports: Reports) -> World {
     world
 }
 
-/// Runs a rebalancer over all workloads each night. The second one moves nothing.
+/// Runs a rebalancer over all workloads each night, and checks that the second moves nothing.
 async fn nights(reports: Reports) {
     let mut world = fleet(7, reports).await;
     let mut before = placed(&world);
@@ -136,7 +136,8 @@ async fn s8_a_nightly_rebalancer_over_a_thousand_workloads_moves_nothing_at_its_
     nights(Reports::Replicas).await;
 }
 
-/// No promise lasts until the next night (`--reservation-ttl`), so each replica counts once then.
+/// No reservation lasts until the next night (`--reservation-ttl`), so each replica counts once
+/// then.
 #[tokio::test]
 async fn s8_nor_where_clusters_report_sums_and_nothing_of_a_workload() {
     nights(Reports::Sums).await;

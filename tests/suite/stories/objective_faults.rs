@@ -1,4 +1,4 @@
-//! Objectives where little is known or little can be done, and fleets that change meanwhile (PL1 to
+//! Objectives with missing data or without possible moves, and fleets that change meanwhile (PL1 to
 //! PL7).
 
 use ballast::k8s::{Key, Status};
@@ -22,13 +22,13 @@ fn review(spec: Value) -> Value {
     json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "metadata": {}, "spec": spec})
 }
 
-/// The field of a 422.
+/// Returns the field of a 422.
 fn field(refused: Status) -> String {
     assert_eq!(refused.code, 422, "{refused}");
     refused.details.unwrap().causes[0].field.clone()
 }
 
-/// Nothing moves for any goal, and the rebalance says why.
+/// Expects no move for any goal, and a reason in the status of the rebalance.
 async fn expect_nothing_to_gain(world: &mut World, what: &str) {
     for goal in GOALS {
         let name = format!("{what}-{}", goal.to_lowercase());
@@ -37,7 +37,7 @@ async fn expect_nothing_to_gain(world: &mut World, what: &str) {
         let done = world.get(&key).unwrap();
         assert_eq!(phase(world, &key), "Completed", "{name}: {done}");
         let reason = condition(&done, "Completed").unwrap()["reason"].clone();
-        // What fits nowhere is told as that.
+        // Workloads that fit nowhere are reported with that reason.
         let reasons = ["NothingToGain", "NothingSelected", "NothingToMove"];
         assert!(reasons.iter().any(|known| reason == *known), "{name}: {reason}");
         let told = &done["status"]["objective"];
@@ -70,7 +70,7 @@ async fn pl1_without_clusters_with_one_without_room_or_where_none_may_move_nothi
     world.settle().await;
     expect_nothing_to_gain(&mut world, "full").await;
 
-    // What says itself where it is: weights, numbers and copies.
+    // Fixed placements: weights, numbers and duplicates.
     let mut world = World::new().await;
     for name in ["member1", "member2", "member3"] {
         world.given(cluster(name)).await;
@@ -98,7 +98,7 @@ async fn pl1_without_clusters_with_one_without_room_or_where_none_may_move_nothi
 #[tokio::test]
 async fn pl2_the_budget_is_a_share_of_what_cannot_move_too() {
     let (mut world, _) = grown().await;
-    // 36 replicas that may move, and 64 that may not: a tenth of all is a quarter of these.
+    // 36 movable replicas and 64 fixed ones: a tenth of all is a quarter of the movable ones.
     let copies = json!({"clusterAffinity": {"clusterNames": ["member3"]},
         "replicaScheduling": {"replicaSchedulingType": "Duplicated"}});
     let mut fixed = binding("fixed", 64, copies);
@@ -171,7 +171,7 @@ async fn pl4_prices_that_are_missing_negative_or_enormous_are_none_and_every_rev
         assert_eq!(of_member1["planned"], on_member1, "{odd}: what has no price is left alone");
         assert_eq!(status["objective"]["after"], status["cost"]["afterPerHour"], "{odd}");
     }
-    // The highest price that counts, and no price at all.
+    // The highest valid price, and no price.
     price("member1", json!("1e9")).await;
     let spec = json!({"select": [{}], "objective": {"goal": "Cost", "worth": 0}});
     let status = reviewed(&world, spec.clone()).await;
@@ -228,7 +228,7 @@ async fn pl1_a_fleet_that_changes_after_the_plan_keeps_its_rules_and_is_planned_
     let key = world.given(rebalance("even", held)).await;
     world.settle().await;
     assert_eq!(summary(&world, &key), "pending 3, unchanged 6");
-    // The cluster that all moves go to is closed, and one workload is another one now.
+    // The target of all moves is closed, and one workload has changed.
     let change = |cluster: &mut Value| cluster["spec"]["taints"] = json!([no_execute("down")]);
     world.edit(&Key::cluster(CLUSTERS, "member3"), change).await;
     world.edit(&keys[0], |binding| binding["spec"]["replicas"] = 6.into()).await;
@@ -241,7 +241,7 @@ async fn pl1_a_fleet_that_changes_after_the_plan_keeps_its_rules_and_is_planned_
     let on: Vec<String> = spread(&world, &keys).into_iter().map(|(name, _)| name).collect();
     assert_eq!(on, ["member1", "member2"], "nothing goes to a cluster that is closed");
     assert_eq!(spread(&world, &keys).iter().map(|(_, count)| count).sum::<i64>(), 38);
-    // It is open again, and the next plan does what is left.
+    // It reopens, and the next plan moves the rest.
     let open = |cluster: &mut Value| cluster["spec"]["taints"] = json!([]);
     world.edit(&Key::cluster(CLUSTERS, "member3"), open).await;
     world.settle().await;

@@ -1,5 +1,5 @@
-//! Plans for the fleet as a whole (PL1 to PL8): they choose among what the rules allow, say how
-//! near they come, and what they have placed stays.
+//! Plans for all clusters together (PL1 to PL8): they choose among the permitted placements, report
+//! the remaining distance, and their placements are stable.
 
 use ballast::api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast::k8s::Key;
@@ -11,7 +11,7 @@ use super::safe_reviews::{post, reviewed};
 use super::world::{World, condition};
 use ballast::rebalance::record::CLUSTERS;
 
-/// A cluster with so many cores, and room for all else.
+/// Creates a cluster with `cores` cores, and ample other capacity.
 fn sized(name: &str, cores: u32) -> Value {
     let mut cluster = cluster(name);
     cluster["status"]["resourceSummary"]["allocatable"]["cpu"] = Value::from(cores.to_string());
@@ -27,8 +27,8 @@ fn aggregated_or_by_room(index: usize) -> Value {
     placement
 }
 
-/// Nine Deployments of four replicas on member1 and member2, with four cores each, and then member3
-/// has joined with as many.
+/// Creates nine Deployments of four replicas with four cores each on member1 and member2, then adds
+/// member3 with the same size.
 pub async fn grown() -> (World, Vec<Key>) {
     let mut world = World::new().await;
     world.given(sized("member1", 4)).await;
@@ -45,7 +45,7 @@ pub async fn grown() -> (World, Vec<Key>) {
     (world, keys)
 }
 
-/// The replicas on each cluster.
+/// Returns the replicas on each cluster.
 pub fn spread(world: &World, keys: &[Key]) -> Vec<(String, i64)> {
     let mut sums = std::collections::BTreeMap::<String, i64>::new();
     for key in keys {
@@ -63,7 +63,7 @@ fn balance(more: Value) -> Value {
     json!({"objective": objective})
 }
 
-/// The bindings that an objective has placed, and that stand so nevertheless.
+/// Returns the bindings in this standing that an objective has placed.
 async fn placed_and(world: &World, standing: &str) -> Vec<String> {
     let status = reviewed(world, json!({"select": [{standing: true}], "mode": "AsIs"})).await;
     let found = status["moves"].as_array().into_iter().flatten().map(|it| it["binding"]["name"].as_str().unwrap());
@@ -95,7 +95,7 @@ async fn pl1_a_new_cluster_takes_its_share_and_what_is_placed_stays() {
         assert!(world.get(key).unwrap()["spec"]["clusters"].as_array().unwrap().len() <= 2, "as few as before");
     }
 
-    // What it has placed is neither displaced nor drifted, also after a crash.
+    // Its placements are neither displaced nor drifted, also after a crash.
     world.crash().await;
     world.settle().await;
     for standing in ["displaced", "drifted"] {
@@ -108,7 +108,7 @@ async fn pl1_a_new_cluster_takes_its_share_and_what_is_placed_stays() {
     let completed = condition(&again, "Completed").unwrap();
     assert_eq!(completed["reason"], "NothingToGain", "{completed:?}");
 
-    // Another number of replicas is the scheduler's again.
+    // After a change of replicas, the scheduler decides again.
     let aimed =
         keys.iter().find(|key| world.get(key).unwrap()["metadata"]["annotations"]["ballast.dev/objective"].is_string());
     let aimed = aimed.expect("some have moved").clone();
@@ -177,7 +177,7 @@ async fn a_resource_without_a_price_is_not_free() {
         "{status}"
     );
     assert_eq!(status["cost"]["differencePerHour"], 0, "{status}");
-    // Another plan that moves there saves and costs what is not known.
+    // The saving and the cost of another plan that moves there are unknown.
     let status = reviewed(&world, json!({"select": [{}], "objective": balance(json!({}))["objective"]})).await;
     assert_eq!(
         (&status["objective"]["moved"], &status["cost"]["differencePerHour"]),
@@ -209,7 +209,7 @@ async fn pl4_prices_are_told_and_cost_goes_where_it_is_cheap() {
     assert_eq!(plain["cost"]["unpricedClusters"], 1, "{plain}");
     let status = reviewed(&world, json!({"select": [{}], "objective": {"goal": "Cost", "worth": 0}})).await;
     let cost = &status["cost"];
-    // Two cores on member1 and 1.6 on member2, which has room for 2.4 more.
+    // Two cores on member1 and 1.6 on member2, which has capacity for 2.4 more.
     assert_eq!((&cost["beforePerHour"], &cost["afterPerHour"]), (&json!(11.2), &json!(7.2)), "{status}");
     assert_eq!(cost["differencePerHour"], -4);
     assert_eq!(status["objective"]["after"], 7.2);
@@ -249,7 +249,7 @@ async fn pl8_what_could_run_elsewhere_leaves_the_only_refuge_of_others() {
         cluster["spec"]["region"] = json!(region);
         world.given(cluster).await;
     }
-    // What is bound to the west would need member2 if member1 were lost, and the other way round.
+    // Workloads bound to the west would need member2 if member1 failed, and vice versa.
     let mut west = by_room();
     west["clusterAffinity"] = json!({"clusterNames": ["member1", "member2"]});
     let mut keys = Vec::new();
@@ -260,7 +260,7 @@ async fn pl8_what_could_run_elsewhere_leaves_the_only_refuge_of_others() {
         keys.push(world.given(binding(&format!("web-{index}"), 8, west.clone())).await);
     }
     world.settle().await;
-    // Now the rules of the second half allow the east, too.
+    // Now the rules of the second half permit the east, too.
     for key in &keys[3..] {
         world.edit(key, |binding| binding["spec"]["placement"] = by_room()).await;
     }
@@ -285,7 +285,7 @@ async fn pl8_what_could_run_elsewhere_leaves_the_only_refuge_of_others() {
     assert_eq!((&told["before"], &told["after"]), (&json!(before), &json!(after)), "{told}");
     assert_eq!((after, &told["bound"]), (0, &json!(0)), "{told}");
 
-    // The west as a whole cannot be lost: no move helps, and so none is made.
+    // No move helps against a failure of the whole west, so none is made.
     let regions = stranded(&reviewed(&world, survive("Region")).await);
     let objective = json!({"goal": "Survive", "by": "Region", "worth": 0});
     let status = reviewed(&world, json!({"select": [{}], "objective": objective})).await;

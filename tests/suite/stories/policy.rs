@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fleet::{binding, by_room, cluster, cluster_binding, deployment, rebalancer};
 use super::world::World;
 
-/// The policy that `fleet::binding` names as its manager.
+/// Returns the policy that manages the bindings of `fleet::binding`.
 fn policy(placement: Value) -> Value {
     json!({
         "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
@@ -30,7 +30,7 @@ fn only(cluster: &str) -> Value {
     placement
 }
 
-/// nginx on member1, where its policy wants it.
+/// Creates nginx on member1, as its policy specifies.
 async fn nginx(activation: Option<&str>) -> (World, Key, Key) {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
@@ -110,13 +110,13 @@ async fn a_policy_edited_while_nobody_looked_reaches_its_bindings_after_a_restar
     assert_eq!(world.placed(&key), "member2:2");
 }
 
-/// A policy of the namespace for every Deployment, which wants them on member2.
+/// Returns a policy in the same namespace that places every Deployment on member2.
 fn rival(priority: i64, preemption: &str) -> Value {
     let mut rival = policy_named("rival", only("member2"));
     rival["spec"]["resourceSelectors"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
     rival["spec"]["priority"] = json!(priority);
     rival["spec"]["preemption"] = json!(preemption);
-    // Upstream wants a name where preemption is Always.
+    // Upstream requires a name if preemption is Always.
     rival["spec"]["resourceSelectors"][0]["name"] = json!("nginx");
     rival
 }
@@ -152,7 +152,7 @@ async fn a_binding_whose_policy_is_deleted_goes_to_the_next_that_selects_it() {
     assert_eq!(world.placed(&key), "member2:2");
 }
 
-/// Upstream removes the claim, so that the binding does not look managed.
+/// Upstream removes the claim, so that the binding looks unmanaged.
 #[tokio::test]
 async fn a_binding_whose_last_policy_is_gone_stays_where_it_is_and_says_that_it_is_nobody_s() {
     type Leave = fn(&mut Value);
@@ -176,7 +176,8 @@ async fn a_binding_whose_last_policy_is_gone_stays_where_it_is_and_says_that_it_
         world.crash().await;
         world.settle().await;
         assert_eq!(world.get(&key).unwrap(), after);
-        // The next policy that selects it gets it, as upstream's detector gives it the template.
+        // The next policy that selects the binding claims it, as upstream's detector does for the
+        // template.
         let next = policy_named("next", only("member2"));
         world.given(next).await;
         world.settle().await;
@@ -202,7 +203,7 @@ async fn a_binding_that_is_made_without_a_placement_gets_its_policy_s() {
     }
 }
 
-/// The situation of a server that serves bindings only, while the policies are served elsewhere.
+/// A server that serves only bindings, while the policies are served elsewhere.
 #[tokio::test]
 async fn a_policy_that_was_never_here_is_no_reason_to_take_its_claim_away() {
     let mut world = World::new().await;
@@ -228,8 +229,8 @@ async fn r121_a_binding_that_its_policy_selects_no_longer_goes_to_the_next() {
     world.edit(&policy, |policy| policy["spec"]["resourceSelectors"][0]["name"] = json!("other")).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member2:2");
-    // A binding without a next policy stays as it is, and out of reach of a policy that no longer
-    // selects it.
+    // A binding without a next policy is unchanged, also when a policy that no longer selects it
+    // changes.
     let (mut world, policy, key) = nginx(None).await;
     let leave = |policy: &mut Value| {
         policy["spec"]["resourceSelectors"][0]["name"] = json!("other");

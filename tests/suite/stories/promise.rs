@@ -1,8 +1,8 @@
-//! Every accepted trigger is followed by at least one Fresh pass that started after it was
-//! accepted, and none is served twice.
+//! Every accepted trigger is followed by at least one Fresh pass that starts after its acceptance,
+//! and no trigger is served twice.
 //!
-//! That holds with several triggers and passes in one second, with a clock that steps back, and
-//! with a crash between any two steps.
+//! This holds for several triggers and passes within one second, a clock that steps back, and a
+//! crash between any two steps.
 
 use ballast::k8s::{Key, Time};
 use serde_json::{Value, json};
@@ -14,20 +14,20 @@ fn time(value: &Value) -> Option<Time> {
     value.as_str().map(|text| text.parse().unwrap())
 }
 
-/// The trigger whose pass is pending.
+/// Returns the trigger of the pending pass.
 fn pending_pass(binding: &Value) -> &Value {
     &binding["metadata"]["annotations"]["ballast.dev/owed"]
 }
 
-/// A Fresh pass is pending.
+/// Returns whether a Fresh pass is pending.
 fn is_pending(binding: &Value) -> bool {
     let triggered = time(&binding["spec"]["rescheduleTriggeredAt"]);
     let is_later = triggered > time(&binding["status"]["lastScheduledTime"]);
     binding["spec"]["forceRescheduling"] == true || !pending_pass(binding).is_null() || is_later
 }
 
-/// Walks through every state the binding was in: how often it was triggered, and how often a
-/// trigger was served.
+/// Counts over all states of the binding how often it was triggered, and how often a trigger was
+/// served.
 async fn triggered_and_served(world: &World, key: &Key) -> (usize, usize) {
     let history = world.history(key).await;
     let (mut triggered, mut served) = (0, 0);
@@ -63,7 +63,7 @@ async fn triggers_and_passes_within_one_second_are_all_served() {
     assert_eq!(triggered_and_served(&world, &key).await, (5, 5));
 }
 
-/// `kubectl replace` with a manifest that knows of no trigger, before the pass.
+/// `kubectl replace` with a manifest without a trigger, before the pass.
 #[tokio::test]
 async fn a_trigger_that_is_owed_a_pass_stays_whoever_replaces_the_binding() {
     let (mut world, key) = nginx_on_member2().await;
@@ -82,7 +82,7 @@ async fn a_trigger_that_is_owed_a_pass_stays_whoever_replaces_the_binding() {
     assert_eq!(timestamp(&world), accepted);
     world.settle().await;
     assert_eq!(world.placed(&key), "member1:2 member2:2");
-    // Served, it is a field like any other.
+    // Once served, the field can be removed like any other.
     world.edit(&key, without).await;
     assert_eq!(timestamp(&world), None);
 }

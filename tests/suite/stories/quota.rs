@@ -1,5 +1,5 @@
-//! Quotas hold: what the scheduler, a rebalance or anybody else would place above a
-//! FederatedResourceQuota is refused, said on the binding, and placed when there is room (QU1-QU6).
+//! Placements above a FederatedResourceQuota are rejected, reported on the binding, and made once
+//! the quota has capacity; this holds for the scheduler, rebalances and users (QU1-QU6).
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn used(world: &World, quota: &Key) -> Value {
     world.get(quota).unwrap()["status"]["overallUsed"]["cpu"].clone()
 }
 
-/// Reason and message of the condition Scheduled.
+/// Returns reason and message of the condition Scheduled.
 fn told(world: &World, binding: &Key) -> (String, String) {
     let binding = world.get(binding).unwrap();
     let condition = condition(&binding, "Scheduled").expect("it was decided").clone();
@@ -188,7 +188,7 @@ async fn qu6_in_the_profile_karmada_quotas_are_kept_and_do_not_hold() {
     assert_eq!((world.placed(&web).as_str(), world.get(&quota).unwrap().get("status")), ("member1:4", None));
 }
 
-/// A fleet of one binding with all four replicas on member2, and a quota for four.
+/// Creates one binding with all four replicas on member2, and a quota for four.
 async fn full(rollout: Value) -> (World, Key, Key, Key) {
     let (mut world, keys) = fled(1).await;
     report(&world, &keys[0], &[("member2", 4)]).await;
@@ -236,7 +236,7 @@ async fn qu3_a_surge_goes_as_far_as_the_quota_allows_and_on_when_it_is_raised() 
     let rollout = json!({"strategy": "SurgeFirst", "minAvailable": "100%", "settle": {"timeoutSeconds": 600}});
     let home = world.given(rebalance("home", json!({"rollout": rollout}))).await;
     world.settle().await;
-    // The one takes what is left, in the same step in which the other finds none.
+    // One takes the remainder in the same step in which the other finds none.
     assert_eq!(
         (world.placed(&keys[0]).as_str(), world.placed(&keys[1]).as_str()),
         ("member1:1 member2:4", "member2:4")
@@ -263,7 +263,7 @@ async fn s4_1_a_plan_knows_the_quotas_and_a_review_says_what_would_help() {
         keys.push(world.given(binding(name, 2, by_room())).await);
     }
     world.settle().await;
-    // All three are to grow, and the quota has not been asked yet.
+    // All three are scaled up before the quota is checked.
     world.edit(&quota, |quota| quota["spec"]["overall"]["cpu"] = json!("800m")).await;
     for key in &keys {
         world.edit(key, |binding| binding["spec"]["replicas"] = json!(4)).await;
@@ -277,7 +277,7 @@ async fn s4_1_a_plan_knows_the_quotas_and_a_review_says_what_would_help() {
         "moves planned before it use what is left: FederatedResourceQuota(default/q) exceeded for resource cpu: \
          requested sum 1, limit 800m.; FederatedResourceQuota default/q with cpu 1 would do"
     );
-    // The same rebalance comes to the same, and the quota is not asked in vain.
+    // The same rebalance has the same result and does not query the quota again.
     world.given(rebalance("home", json!({}))).await;
     while world.turn_of("rebalance").await {}
     assert_eq!(used(&world, &quota), json!("800m"));
@@ -297,7 +297,7 @@ async fn qu3_what_a_quota_loses_meanwhile_is_planned_anew_and_no_other_move_fail
     world.settle().await;
     world.edit(&home, |object| object["spec"]["approved"] = true.into()).await;
     let other = world.given(cluster("member9")).await;
-    // The quota shrinks at the very moment at which the surge is written.
+    // The quota shrinks at the moment at which the surge is written.
     world.race(&quota, |quota| quota["spec"]["overall"]["cpu"] = json!("800m"), &other, "rebalance").await;
     world.settle().await;
     for key in &keys {

@@ -1,4 +1,4 @@
-//! WorkloadRebalancer: what it writes and reports (R56-R83, R93, R95, C10-C12).
+//! The writes and reports of the WorkloadRebalancer (R56-R83, R93, R95, C10-C12).
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::fleet::{
 use super::world::World;
 use crate::support::size::sized;
 
-/// `name result reason` of each observed workload.
+/// Returns `name result reason` of each observed workload.
 fn observed(world: &World, key: &ballast::k8s::Key) -> Vec<String> {
     let rebalancer = world.get(key).unwrap();
     let list = rebalancer["status"]["observedWorkloads"].as_array().cloned().unwrap_or_default();
@@ -166,7 +166,7 @@ async fn r78_r93_a_failing_store_is_retried_and_leaves_no_result_meanwhile() {
 
 #[tokio::test]
 async fn r78_a_binding_that_cannot_take_its_trigger_holds_up_no_other() {
-    /// Kubernetes bounds the annotations of an object.
+    /// The limit of Kubernetes for the annotations of an object.
     const ANNOTATIONS_BYTES_MAX: usize = 262_144;
     let (mut world, key) = nginx_on_member2().await;
     let full = world.given(binding("full", 2, by_room())).await;
@@ -314,7 +314,7 @@ async fn r93_a_large_rebalancer_tells_how_far_it_is_and_does_not_delay_the_other
     let status = &world.get(&demo).unwrap()["status"];
     assert_eq!(status["observedWorkloads"].as_array().unwrap().len(), count);
     assert_eq!(status["observedGeneration"], 1);
-    // The status in between: each write reports more results, and only the last one is finished.
+    // Each intermediate write reports more results, and only the last one is finished.
     let told: Vec<(usize, bool)> = world
         .history(&demo)
         .await
@@ -329,7 +329,8 @@ async fn r93_a_large_rebalancer_tells_how_far_it_is_and_does_not_delay_the_other
     assert_eq!(told.iter().filter(|(_, done)| *done).count(), 1, "{told:?}");
 }
 
-/// Rebalancers of workloads whose bindings cannot be triggered, and one of a workload that can.
+/// Many rebalancers of workloads with bindings that cannot be triggered, and one of a healthy
+/// workload.
 #[tokio::test]
 async fn rebalancers_that_fail_again_and_again_cost_the_others_no_second_and_no_pass() {
     const TROUBLED: usize = 60;
@@ -348,7 +349,7 @@ async fn rebalancers_that_fail_again_and_again_cost_the_others_no_second_and_no_
     assert!(is_finished(&world, &first), "in the second in which it was made, after all of the others");
     assert_eq!(world.history(&first).await.len(), 2, "it was made, and its status was written");
     assert_eq!(world.placed(&nginx), "member1:2 member2:2");
-    // The failing ones try again, with all their backoffs. Others do not wait for them.
+    // The failing ones retry with all their backoffs, without delaying others.
     for round in 0..5 {
         world.pass_seconds(7).await;
         let next = world.given(rebalancer(&format!("next-{round}"), vec![deployment("nginx")])).await;

@@ -1,4 +1,4 @@
-//! Returns to the former placement: with spread constraints, and after losses in any order (RM36,
+//! Returns to the former placement: with spread constraints, and after failures in any order (RM36,
 //! RM37).
 
 use ballast::k8s::Key;
@@ -18,7 +18,7 @@ fn in_region(mut cluster: Value, region: &str) -> Value {
     cluster
 }
 
-/// A world of four clusters, two in each region.
+/// Creates four clusters, two in each region.
 pub(super) async fn two_regions() -> World {
     let world = World::new().await;
     for (name, region) in REGIONS {
@@ -54,7 +54,7 @@ pub(super) async fn recover(world: &mut World, name: &str) {
     world.settle().await;
 }
 
-/// All grace periods of evictions pass.
+/// Advances the clock past all grace periods of evictions.
 pub(super) async fn evictions_end(world: &mut World) {
     world.pass_seconds(700).await;
     world.settle().await;
@@ -107,7 +107,7 @@ async fn workloads_with_spread_constraints_return_to_where_they_were() {
         assert_eq!(as_before(&mut world, &format!("after-{name}")).await, format!("settled {away}"));
         assert_eq!(placed(&world), before, "after {name} was lost");
     }
-    // A moment of the log returns as well.
+    // Returning to a revision of the log works as well.
     lose(&mut world, "member1").await;
     evictions_end(&mut world).await;
     recover(&mut world, "member1").await;
@@ -148,7 +148,7 @@ async fn a_partial_return_goes_as_far_as_the_rules_allow() {
 #[tokio::test]
 async fn a_return_that_one_part_would_spoil_names_the_true_reason() {
     let mut world = two_regions().await;
-    // Two clusters at most: a part on a third one breaks the constraint.
+    // At most two clusters: replicas on a third one violate the constraint.
     let placement = divided(json!({"spreadConstraints": [spread("region", 2, 2), spread("cluster", 2, 2)]}));
     let key = world.given(binding("web-0", 8, placement)).await;
     world.settle().await;
@@ -163,7 +163,7 @@ async fn a_return_that_one_part_would_spoil_names_the_true_reason() {
     assert_eq!(review["unplaceable"][0]["reason"], "NoRoom", "{review}");
     let message = review["unplaceable"][0]["message"].as_str().unwrap();
     assert!(message.starts_with("4 replicas would arrive at member1, which has room for 1"), "{message}");
-    // With all that is not at home on the other cluster, the constraint is kept.
+    // With all other replicas on one further cluster, the constraint is met.
     pods(&world, "member1", 2).await;
     assert_eq!(as_before(&mut world, "part").await, "failed 1");
     assert_eq!(world.placed(&key), "member1:2 member3:6");
@@ -179,7 +179,7 @@ async fn an_old_eviction_is_no_part_of_a_new_former_placement() {
     let key = world.given(binding("web-0", 6, divided(names))).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member1:2 member2:2 member3:2");
-    // No agent reports, so that the evictions stay until their grace period ends.
+    // No agent reports, so the evictions remain until their grace period ends.
     lose(&mut world, "member1").await;
     world.clock.advance_seconds(1);
     let now = world.now().to_string();
@@ -233,7 +233,7 @@ async fn an_undo_brings_back_the_former_placement_of_then() {
     assert!(!drained.contains("member1"), "{drained}");
     lose(&mut world, "member2").await;
     assert_eq!(home_of(&world, &key), Some(drained));
-    // Both are back, and the user takes the drain back.
+    // Both recover, and the user undoes the drain.
     recover(&mut world, "member1").await;
     recover(&mut world, "member2").await;
     post(&world, rebalance("undo", json!({"undo": {"name": "afternoon"}})), false).await.0.unwrap();

@@ -1,8 +1,9 @@
-//! Former placements through random losses, returns, evictions, scaling, drains and undos (RM36).
+//! Former placements during random failures, recoveries, evictions, scaling, drains and undos
+//! (RM36).
 //!
 //! *Invariant*: after each step, `ballast.dev/home` of each workload is the placement before its
-//! first loss without a return, by a model that knows only what happened. In the end all clusters
-//! are back, and one rebalance returns every workload.
+//! first failure without a return, according to a model of the events alone. In the end all
+//! clusters recover, and one rebalance returns every workload.
 
 use std::collections::BTreeMap;
 
@@ -27,17 +28,17 @@ type Placed = BTreeMap<String, i64>;
 /// began.
 type Drain = (String, &'static str, Vec<(Placed, Option<Placed>)>);
 
-/// The former placements by the definition in `Home`, kept next to a world in which anything
-/// happens in any order.
+/// A model of the former placements by the definition in `Home`, updated along a world with random
+/// events.
 struct Life {
     world: World,
     dice: Dice,
     keys: Vec<Key>,
     former: Vec<Option<Placed>>,
-    /// The Fresh passes that were requested and have not succeeded.
+    /// Fresh passes that were requested and have not succeeded.
     pending: Vec<Option<Time>>,
     lost: Vec<&'static str>,
-    /// The drain that is in force.
+    /// The active drain.
     drain: Option<Drain>,
     made: usize,
     taken: Vec<String>,
@@ -73,7 +74,7 @@ impl Life {
         targets(&self.world.placed(&self.keys[at]))
     }
 
-    /// Whether the workload is at this placement, for the replicas that it has now.
+    /// Returns whether the workload has this placement, for its present number of replicas.
     fn is_at(&self, at: usize, former: &Placed) -> bool {
         let placed = self.placed(at);
         if at == COPIED {
@@ -152,7 +153,7 @@ impl Life {
         self.check()
     }
 
-    /// Updates the former placements by what a step has done. `before`: the placements before it.
+    /// Updates the former placements after a step. `before`: the placements before it.
     fn learn(&mut self, before: &[Placed]) {
         for (at, before) in before.iter().enumerate() {
             let now = self.placed(at);
@@ -167,7 +168,7 @@ impl Life {
         }
     }
 
-    /// Whether a Fresh pass that was requested has succeeded since the last step.
+    /// Returns whether a requested Fresh pass has succeeded since the last step.
     fn is_served(&mut self, at: usize) -> bool {
         let Some(trigger) = self.pending[at] else { return false };
         let binding = self.world.get(&self.keys[at]).unwrap();
@@ -180,7 +181,8 @@ impl Life {
         is_served
     }
 
-    /// Takes a drain back. A workload that it brings back belongs where it was then.
+    /// Undoes a drain. The former placement of a workload that it restores is that of the time of
+    /// the drain.
     async fn undo(
         &mut self,
         name: &str,
@@ -208,7 +210,7 @@ impl Life {
         format!("{name}: {}", summary(&self.world, &key))
     }
 
-    /// The annotations are the former placements.
+    /// Checks that the annotations equal the former placements.
     fn check(&mut self) -> Result<(), String> {
         for at in 0..self.keys.len() {
             let is_back = self.former[at].as_ref().is_some_and(|former| self.is_at(at, former));
@@ -224,7 +226,7 @@ impl Life {
         Ok(())
     }
 
-    /// All clusters are back, and one rebalance returns everything.
+    /// Recovers all clusters, and returns all workloads with one rebalance.
     async fn end(&mut self) -> Result<(), String> {
         let before: Vec<Placed> = (0..self.keys.len()).map(|at| self.placed(at)).collect();
         for (name, _) in REGIONS {
@@ -250,7 +252,7 @@ impl Life {
     }
 }
 
-/// The workload that has a copy on each of its clusters.
+/// The index of the duplicated workload.
 const COPIED: usize = 4;
 
 fn targets(placed: &str) -> Placed {

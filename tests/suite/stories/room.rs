@@ -1,5 +1,5 @@
-//! Room is given away once, also where decisions overlap and writes conflict, and the sentence that
-//! tells it names whom the reader may know.
+//! Capacity is assigned once, also under concurrent decisions and conflicting writes, and its
+//! message names only workloads that the reader may see.
 
 use ballast::k8s::Key;
 use serde_json::json;
@@ -28,7 +28,7 @@ async fn rm5_a_write_that_conflicts_gives_its_room_back_and_takes_it_again() {
     world.settle().await;
     assert_eq!(world.placed(&third), "member1:1");
 
-    // Room that a binding leaves goes to the one that waits, after a crash as well.
+    // Capacity that a binding releases goes to the waiting one, also after a crash.
     world.crash().await;
     world.delete(&first).await;
     world.settle().await;
@@ -90,7 +90,7 @@ async fn a_condition_names_holders_of_the_scarce_resource_alone() {
     assert!(message.ends_with(sentence), "{message}");
 }
 
-/// The summary of the cluster says that so many of its pods are taken.
+/// Sets the allocated pods in the summary of the cluster.
 async fn summed_up(world: &World, name: &str, pods: u32) {
     let taken = json!({"pods": pods.to_string()});
     let change = |cluster: &mut serde_json::Value| cluster["status"]["resourceSummary"]["allocated"] = taken.clone();
@@ -106,7 +106,7 @@ async fn rm1_a_report_that_is_newer_than_the_summary_is_not_hidden_by_the_pods_o
         let web = world.given(binding("web", 4, aggregated())).await;
         world.settle().await;
         if is_written_between {
-            // A summary that was made before the pods were.
+            // The summary is older than the pods.
             let label = |cluster: &mut serde_json::Value| cluster["metadata"]["labels"]["zone"] = "z".into();
             world.edit(&Key::cluster(CLUSTER, "member1"), label).await;
         }
@@ -114,12 +114,12 @@ async fn rm1_a_report_that_is_newer_than_the_summary_is_not_hidden_by_the_pods_o
         if is_killed {
             world.crash().await;
         }
-        // 10 pods of others, and 4 that the summary does not count.
+        // 10 foreign pods, and 4 that the summary does not include.
         let large = world.given(binding("large", 7, aggregated())).await;
         world.settle().await;
         assert_eq!(world.placed(&large), "", "{is_killed} {is_written_between}");
         world.delete(&large).await;
-        // The summary is newer than the report: what it says is exact.
+        // The summary is newer than the report, so its numbers are exact.
         summed_up(&world, "member1", 14).await;
         let rest = world.given(binding("rest", 5, aggregated())).await;
         world.settle().await;
@@ -179,7 +179,7 @@ async fn rm3_a_pass_that_moves_nothing_makes_no_promise_last_longer() {
         let later = world.given(binding("later", 6, aggregated())).await;
         world.settle().await;
         assert_eq!(world.placed(&later), "member1:6", "{is_killed}");
-        // Once it is reported, there is nothing to say any more.
+        // Once the replicas are reported, the message disappears.
         report(&world, &web, &[("member1", 6)]).await;
         world.task(json!({"targetRefResource": [deployment("web")]})).await.unwrap();
         world.settle().await;
@@ -194,7 +194,7 @@ async fn rm3_what_waits_for_promised_room_is_decided_when_the_promise_ends_by_th
         world.given(small_cluster("member1", 10)).await;
         world.given(binding("web", 6, aggregated())).await;
         world.settle().await;
-        // Less than five minutes before the end: it would be tried again anyway after that time.
+        // Within five minutes of the end, the binding would be retried anyway.
         world.clock.advance_seconds(200);
         let late = world.given(binding("late", 6, aggregated())).await;
         world.settle().await;
@@ -211,7 +211,7 @@ async fn rm3_what_waits_for_promised_room_is_decided_when_the_promise_ends_by_th
     }
 }
 
-/// Of a workload that stays on a cluster that is down.
+/// Returns a placement that tolerates a cluster that is down.
 fn unmoved() -> serde_json::Value {
     with(aggregated(), json!({"clusterTolerations": [{"key": "down", "operator": "Exists"}]}))
 }
@@ -266,7 +266,7 @@ async fn rm4_room_that_a_workload_is_being_evicted_from_is_its_own_where_it_come
     assert_eq!((world.placed(&web), tasks(&world, &web).len()), ("member1:3".to_owned(), 0));
 }
 
-/// A user may write a task without a number, of which nothing is held.
+/// A task written by a user may have no number of replicas; no capacity is reserved for it.
 #[tokio::test]
 async fn rm1_an_eviction_is_called_off_only_where_there_is_room() {
     for (other, back) in [(2, ""), (1, "member1:3")] {

@@ -1,11 +1,11 @@
-//! Judges the room of clusters, write by write, from the stored texts alone. It shares no code with
-//! what it judges.
+//! Checks the capacity of clusters after each write, from the stored objects alone. It shares no
+//! code with the scheduler.
 //!
-//! *Invariant* (RM1): no write of Ballast brings what is used in a cluster above what the cluster
-//! has. Used is the larger of the summary's `allocated` and of what the reports of bindings say
-//! exists there, and what is promised: assigned or being evicted, and not reported. So room of what
-//! is being evicted is nobody else's until it has left, and an eviction that is called off needs no
-//! room that is gone.
+//! *Invariant* (RM1): no write of Ballast raises the usage of a cluster above its capacity. The
+//! usage is the larger of `allocated` in the summary and the reported replicas of all bindings,
+//! plus the reservations: replicas assigned or being evicted, and not reported. Capacity of an
+//! eviction is therefore reserved until the replicas have left, and a cancelled eviction always
+//! fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use serde_json::Value;
 /// `--reservation-ttl`.
 pub const TTL: i64 = 300;
 
-/// What is stored, as far as room is concerned.
+/// The stored state, as far as capacity is concerned.
 #[derive(Default)]
 pub struct Books {
     pub clusters: BTreeMap<String, Value>,
     pub bindings: BTreeMap<String, Value>,
-    /// When the replicas of a binding came to a cluster, which is the time of the pass that brought
-    /// some, and how many of them were promised then: earlier promises may have run out.
+    /// The time of the last pass that added replicas of a binding to a cluster, and the replicas
+    /// reserved then: earlier reservations may have expired.
     arrived: BTreeMap<(String, String), (i64, u64)>,
-    /// Writes that brought replicas to a cluster.
+    /// The number of writes that added replicas to a cluster.
     pub judged: usize,
 }
 
@@ -32,7 +32,7 @@ impl Books {
         self.bindings.values().map(|binding| targeted(binding, cluster)).sum()
     }
 
-    /// Enters what was written, and judges it.
+    /// Applies a write, and checks it.
     pub fn enter(&mut self, change: &Change) -> Result<(), String> {
         let books = match change.key.resource.resource() {
             "clusters" => &mut self.clusters,
@@ -55,7 +55,7 @@ impl Books {
 
     fn enter_binding(&mut self, name: String, after: Value, now: i64) -> Result<(), String> {
         let before = self.bindings.get(&name).cloned().unwrap_or_default();
-        // Copies do not look at room.
+        // Duplicated workloads ignore capacity.
         let is_judged = is_of_ballast(&before, &after) && counts_room(&after);
         let clusters: BTreeSet<String> = touched(&before).chain(touched(&after)).collect();
         let known: Vec<String> = clusters.into_iter().filter(|cluster| self.clusters.contains_key(cluster)).collect();
@@ -80,14 +80,14 @@ impl Books {
         Ok(())
     }
 
-    /// The replicas of the binding that exist on the cluster, as it reports, and those that are
-    /// promised.
+    /// Returns the existing replicas of the binding that the cluster reports, and the reserved
+    /// ones.
     fn held(&self, name: &str, binding: &Value, cluster: &str, now: i64) -> (u64, u64) {
         let arrived = self.arrived.get(&(name.to_owned(), cluster.to_owned())).copied();
         held(binding, cluster, arrived.unwrap_or_else(|| (placed_at(binding), u64::MAX)), now)
     }
 
-    /// What is used in the cluster of what the binding takes.
+    /// Returns the usage of the cluster of each resource that the binding requests.
     fn used(&self, cluster: &str, decided: &Value, now: i64) -> Vec<Used> {
         let summary = &self.clusters[cluster]["status"]["resourceSummary"];
         let wants_cpu = amount(&decided["spec"]["replicaRequirements"]["resourceRequest"]["cpu"]) > 0.0;
@@ -119,7 +119,7 @@ impl Books {
     }
 }
 
-/// What is used in a cluster of one resource.
+/// The usage of one resource in a cluster.
 #[derive(Debug)]
 struct Used {
     #[expect(dead_code, reason = "it is shown")]
@@ -128,13 +128,13 @@ struct Used {
     resource: &'static str,
     all: f64,
     used: f64,
-    /// Who holds how many replicas: those that exist, and those that are promised.
+    /// Workloads with their existing and reserved replicas.
     #[expect(dead_code, reason = "it is shown")]
     holders: Vec<String>,
 }
 
-/// Whether Ballast has placed something with this write, or called an eviction off. Users of these
-/// lives do neither, and agents write reports.
+/// Returns whether Ballast has placed replicas or cancelled an eviction with this write. Users do
+/// neither in these simulations, and agents write reports.
 fn is_of_ballast(before: &Value, after: &Value) -> bool {
     let is_decided = after["status"]["schedulerObservedGeneration"] == after["metadata"]["generation"];
     let tasks = |binding: &Value| binding["spec"]["gracefulEvictionTasks"].clone();
@@ -142,13 +142,13 @@ fn is_of_ballast(before: &Value, after: &Value) -> bool {
         && (is_decided || tasks(before) != tasks(after))
 }
 
-/// Whether the division looks at room.
+/// Returns whether the division considers capacity.
 fn counts_room(binding: &Value) -> bool {
     let scheduling = &binding["spec"]["placement"]["replicaScheduling"];
     !scheduling.is_null() && scheduling["replicaSchedulingType"] != "Duplicated"
 }
 
-/// The clusters that the binding is on, is leaving, or is reported from.
+/// Returns the clusters that are targets, being evicted, or reporting.
 fn touched(binding: &Value) -> impl Iterator<Item = String> {
     let names = |list: &Value, field: &str| -> Vec<String> {
         let list = list.as_array().map_or(&[][..], Vec::as_slice);
@@ -158,7 +158,7 @@ fn touched(binding: &Value) -> impl Iterator<Item = String> {
     names(&spec["clusters"], "name").into_iter().chain(names(&spec["gracefulEvictionTasks"], "fromCluster"))
 }
 
-/// The replicas that are assigned to the cluster, or are being evicted from it.
+/// Returns the replicas assigned to the cluster or being evicted from it.
 fn assigned(binding: &Value, cluster: &str) -> u64 {
     let mut tasks = binding["spec"]["gracefulEvictionTasks"].as_array().into_iter().flatten();
     let leaving = tasks.find(|task| task["fromCluster"] == cluster);
@@ -171,15 +171,15 @@ fn targeted(binding: &Value, cluster: &str) -> u64 {
     targets.find(|target| target["name"] == cluster).map_or(0, |target| target["replicas"].as_u64().unwrap_or(0))
 }
 
-/// When the last pass that succeeded was.
+/// Returns the time of the last successful pass.
 fn placed_at(binding: &Value) -> i64 {
     let placed = [&binding["status"]["lastScheduledTime"], &binding["metadata"]["creationTimestamp"]];
     let placed = placed.into_iter().find_map(|time| time.as_str()?.parse::<ballast::k8s::Time>().ok());
     placed.map_or(i64::MIN / 2, |placed| placed.seconds())
 }
 
-/// The replicas that exist, as the cluster reports, and those that are promised if so many came
-/// there at this time.
+/// Returns the replicas that the cluster reports, and the reserved ones if `most` arrived at time
+/// `arrived`.
 fn held(binding: &Value, cluster: &str, (arrived, most): (i64, u64), now: i64) -> (u64, u64) {
     let assigned = if binding["metadata"]["deletionTimestamp"].is_null() { assigned(binding, cluster) } else { 0 };
     let mut reports = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
@@ -195,12 +195,12 @@ fn held(binding: &Value, cluster: &str, (arrived, most): (i64, u64), now: i64) -
     (0, if arrived + TTL > now && !has_arrived { assigned.min(most) } else { 0 })
 }
 
-/// Whole units of the amounts that these lives use.
+/// Returns whole units of the quantities in these simulations.
 fn amount(quantity: &Value) -> f64 {
     let text = quantity.as_str().unwrap_or("0");
     match text.strip_suffix('m') {
         Some(milli) => milli.parse::<f64>().unwrap() / 1_000.0,
-        // The largest amount there is.
+        // Saturates at the largest amount.
         None => text.parse::<f64>().unwrap().min(i64::MAX as f64),
     }
 }

@@ -1,11 +1,11 @@
-//! Seeded lives of a fleet that is short of room, with agents that report late, never, or wrongly
-//! (more than assigned, negative, fractions, huge, under another cluster's name), with summaries
-//! that shrink below what runs, requests of nothing and beyond 64 bits, and a clock that steps over
-//! the time to live of reservations. Meanwhile users trigger, rebalance, drain and undo.
+//! Randomized simulation of a fleet with scarce capacity. Agents report late, never, or wrongly
+//! (more than assigned, negative, fractions, huge, under the name of another cluster), summaries
+//! shrink below the usage, requests are zero or exceed 64 bits, and the clock steps over the time
+//! to live of reservations. Meanwhile users trigger, rebalance, drain and undo.
 //!
-//! *Invariant* (RM1, RM8): no write brings what is used in a cluster above what the cluster has.
-//! `Books` (`room_books`) reckons it at every revision. At the end nothing waits for room that is
-//! there (RM3). `cargo sim -- --only room` lives other lives.
+//! *Invariant* (RM1, RM8): no write raises the usage of a cluster above its capacity. `Books`
+//! (`room_books`) checks this at every revision. At the end no binding waits for capacity that is
+//! free (RM3). `cargo sim -- --only room` runs further seeds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,9 @@ use crate::support::pki::Ca;
 pub const STEPS: usize = 60;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
 const APPS: [&str; 6] = ["web", "db", "cache", "queue", "mail", "batch"];
-/// How long estimators may take.
+/// The timeout of estimators.
 const PATIENCE: Duration = Duration::from_millis(40);
-/// The longest time between two tries of a binding, in seconds.
+/// The longest interval between two attempts of a binding, in seconds.
 const BACKOFF_MAX: i64 = ballast::worker::BACKOFF_MAX_MS / 1_000;
 
 #[tokio::test]
@@ -37,8 +37,8 @@ async fn rm8_whatever_agents_say_no_room_is_given_away_twice() {
     }
 }
 
-/// The same lives with estimators, which hang, lie, refuse, and answer late. What they say can only
-/// lower what is given away (RM15, RM16).
+/// The same simulations with estimators that hang, lie, reject and respond late. Their estimates
+/// can only reduce the assigned capacity (RM15, RM16).
 #[tokio::test]
 async fn rm15_and_rm16_whatever_estimators_say_no_room_is_given_away_twice() {
     let lives = crate::support::size::sized(8, 40);
@@ -50,11 +50,11 @@ async fn rm15_and_rm16_whatever_estimators_say_no_room_is_given_away_twice() {
         let asked = life.questions + life.estimators.iter().map(|it| it.asked().len()).sum::<usize>();
         lives_with_questions += u64::from(asked > 0);
     }
-    // In some lives no workload is divided by room while an estimator listens.
+    // In some runs no workload is divided by capacity while an estimator is up.
     assert!(lives_with_questions * 4 > lives * 3, "{lives_with_questions} of {lives}");
 }
 
-/// One life of so many steps, and what is wrong with it.
+/// Runs one simulation of `steps` steps, and returns the first violation.
 pub async fn live(seed: u64, steps: usize) -> Result<(), String> {
     Life::begin(seed).await.go_on(seed, steps).await
 }
@@ -63,16 +63,16 @@ struct Life {
     world: World,
     dice: Dice,
     books: Books,
-    /// By the place in `CLUSTERS`. Empty: the fleet has none.
+    /// In the order of `CLUSTERS`; empty if the fleet has none.
     estimators: Vec<Estimator>,
     estimator_dice: Dice,
-    /// Questions to estimators that have ended.
+    /// Completed requests to estimators.
     questions: usize,
-    /// What an estimator shows whose certificate nobody expects.
+    /// An unexpected certificate for an estimator.
     stranger: Option<Tls>,
     /// The files of the estimators.
     folder: Option<tempfile::TempDir>,
-    /// How many rebalances there are.
+    /// The number of rebalances.
     rebalances: u64,
     audited: Revision,
 }
@@ -108,8 +108,8 @@ impl Life {
         }
     }
 
-    /// Starts an estimator for each cluster, or for all but the last one. They misbehave by dice of
-    /// their own.
+    /// Starts an estimator for each cluster, or for all but the last one. Their faults come from
+    /// separate dice.
     async fn be_estimated(&mut self, seed: u64) {
         self.estimator_dice = Dice(seed + 1_000);
         for _ in CLUSTERS {
@@ -133,7 +133,7 @@ impl Life {
         self.folder = Some(folder);
     }
 
-    /// One of the estimators, if there are any, may change its manner.
+    /// May change the fault of one of the estimators.
     async fn misbehave(&mut self) -> Option<String> {
         let dice = &mut self.estimator_dice;
         if self.estimators.is_empty() || dice.roll(4) > 0 {
@@ -153,7 +153,8 @@ impl Life {
             self.estimators[place].behave(manner);
             return Some(told);
         }
-        // It ends between two calls, and another one is there: a good one, or a stranger.
+        // The estimator stops between two calls, and another one replaces it: a valid one, or one
+        // with the unexpected certificate.
         let stranger = (dice.roll(2) == 0).then(|| self.stranger.clone()).flatten();
         let is_stranger = stranger.is_some();
         let ended = self.estimators.remove(place);
@@ -176,14 +177,14 @@ impl Life {
         self.rest().await.map_err(|fault| format!("seed {seed}, at the end: {fault}\nafter {taken:#?}"))
     }
 
-    /// Time goes by, over the ends of promises, and nothing else happens. What waits then waits for
-    /// a reason: a restart, which decides all anew, places none of it (RM3). With estimators, a
-    /// restart may find one silent that has answered before: they take time by the wall clock.
+    /// Advances the clock past the end of reservations without other changes. A restart, which
+    /// decides everything again, must then place no waiting binding (RM3). With estimators, a
+    /// restart may time out on one that has responded before, since they use the wall clock.
     async fn rest(&mut self) -> Result<(), String> {
         for seconds in [self.dice.roll(TTL as u64 - 20) as i64, TTL - 20] {
             self.world.clock.advance_seconds(seconds);
             self.world.settle().await;
-            // The longest time between two tries of a binding that is woken.
+            // The longest interval between two attempts of a woken binding.
             self.world.pass_seconds(BACKOFF_MAX).await;
             self.audit().await?;
             let waiting = self.waiting();
@@ -197,7 +198,7 @@ impl Life {
         Ok(())
     }
 
-    /// The bindings that find no place.
+    /// Returns the bindings that cannot be placed.
     fn waiting(&self) -> Vec<Key> {
         let keys = APPS.map(|app| Key::namespaced(super::world::RB, "default", format!("{app}-deployment").as_str()));
         let waits = |key: &Key| {
@@ -280,7 +281,8 @@ impl Life {
         }
     }
 
-    /// A rebalance of everything, an undo of one, or a drain: they give no room away twice, either.
+    /// Creates a rebalance of all workloads, an undo of one, or a drain: they must not assign
+    /// capacity twice, either.
     async fn rebalance(&mut self, member: &str) -> String {
         let name = format!("reb-{}", self.rebalances);
         let mut spec = match self.dice.roll(5) {
@@ -310,7 +312,7 @@ impl Life {
         self.world.task(spec).await.is_ok()
     }
 
-    /// Enters everything that was written, and checks each entry.
+    /// Applies and checks all new writes.
     async fn audit(&mut self) -> Result<(), String> {
         for change in self.world.written_since(self.audited).await {
             self.audited = change.revision;
@@ -320,7 +322,7 @@ impl Life {
     }
 }
 
-/// What an agent says of the application: right or wrong.
+/// Reports a correct or wrong status of the application.
 fn report(binding: &mut Value, member: &str, other: &str, number: u64, reports_as: u64) {
     let status = match reports_as {
         0 | 1 => json!({"replicas": number}),
@@ -329,7 +331,7 @@ fn report(binding: &mut Value, member: &str, other: &str, number: u64, reports_a
         4 => json!({"replicas": u64::MAX}),
         _ => json!({"active": number}),
     };
-    // The sixth one has nothing but whether it is applied.
+    // Variant six contains only `applied`.
     let item = json!({"clusterName": if number == 7 { other } else { member }, "status": status, "applied": number.is_multiple_of(2)});
     let reports = &mut binding["status"]["aggregatedStatus"];
     let mut known: Vec<Value> = reports.as_array().cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The rows of deciding rightly, each with its right value (S1 to S6): what was a fault of a
-//! running server, through the API of a whole one.
+//! Scheduling decisions that were wrong in a running server, each with its right result, through
+//! the API of a whole server (S1 to S6).
 
 use ballast::engine::karmada::Profile;
 use ballast::k8s::Key;
@@ -9,7 +9,7 @@ use super::fleet::{binding, cluster, no_execute, small_cluster};
 use super::safe::{phase, rebalance, report};
 use super::world::{CLUSTER, World, condition};
 
-/// A world of clusters with a region and room for so many pods.
+/// Creates clusters with a region and a capacity in pods.
 async fn world_of(clusters: &[(&str, &str, u32)]) -> World {
     with_profile(Profile::ours(), clusters).await
 }
@@ -46,7 +46,7 @@ fn named(name: &str) -> Key {
     Key::cluster(CLUSTER, name)
 }
 
-/// The agent of a cluster reports room for so many pods.
+/// Reports a free capacity of `pods` pods as the agent of a cluster.
 async fn has_room(world: &World, name: &str, pods: u32) {
     let pods = pods.to_string();
     world.edit(&named(name), |cluster| cluster["status"]["resourceSummary"]["allocatable"]["pods"] = json!(pods)).await;
@@ -56,7 +56,7 @@ async fn scale(world: &World, key: &Key, replicas: i64) {
     world.edit(key, |binding| binding["spec"]["replicas"] = json!(replicas)).await;
 }
 
-/// Status, reason and message of the condition Scheduled.
+/// Returns status, reason and message of the condition Scheduled.
 fn scheduled(world: &World, key: &Key) -> [String; 3] {
     let binding = world.get(key).unwrap();
     let told = condition(&binding, "Scheduled").expect("it was decided").clone();
@@ -95,7 +95,7 @@ async fn s4_no_plan_takes_the_second_region_away() {
     let key = world.given(binding("web", 4, placement)).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "east:2 west:2");
-    // West fills up with other work.
+    // Other workloads fill west.
     has_room(&world, "west", 0).await;
     world.settle().await;
     world.given(rebalance("home", json!({"select": [{"displaced": true}], "mode": "Fresh"}))).await;
@@ -186,7 +186,7 @@ async fn s3_a_lack_of_room_under_a_spread_constraint_is_unschedulable() {
     assert_eq!((&*status, &*reason), ("False", "Unschedulable"), "{message}");
 }
 
-/// The binding of a Flink job with one manager and so many workers of one cpu each.
+/// Returns the binding of a Flink job with one manager and `workers` workers of one CPU each.
 fn flink(name: &str, workers: i64, placement: Value) -> Value {
     let mut flink = binding(name, 0, placement);
     let spec = flink["spec"].as_object_mut().unwrap();
@@ -251,7 +251,7 @@ async fn d66_odd_replicas_of_many_workloads_reach_every_equal_cluster() {
     }
 }
 
-/// Two workloads of one replica, with and without requests.
+/// Creates two workloads of one replica, with and without requests.
 async fn with_and_without_requests(world: &mut World) -> [Key; 2] {
     let with = binding("with", 1, divided("Aggregated", json!({})));
     let mut without = binding("without", 1, divided("Aggregated", json!({})));
@@ -261,7 +261,7 @@ async fn with_and_without_requests(world: &mut World) -> [Key; 2] {
     keys
 }
 
-/// The names of the clusters that a binding is on.
+/// Returns the names of the target clusters of a binding.
 fn clusters_of(world: &World, key: &Key) -> Vec<String> {
     let binding = world.get(key).unwrap();
     let clusters = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
@@ -314,7 +314,7 @@ async fn d65_a_scale_up_moves_nothing_that_runs_home_from_overflow() {
     assert_eq!(world.placed(&key), "cloud1:6 idc:4");
 }
 
-/// web on b with eight replicas, and a ClusterRebalance that surges to a and b.
+/// Creates web on b with eight replicas, and a ClusterRebalance that surges to a and b.
 async fn surging() -> (World, Key, Key) {
     let mut world = World::new().await;
     for name in ["a", "b"] {
@@ -359,13 +359,13 @@ async fn bd6_a_move_goes_on_when_another_label_changes() {
     world.settle().await;
     assert_eq!(world.placed(&key), "a:4 b:8");
     world.crash().await;
-    // While no server runs, nothing is noticed; the next one looks at each move.
+    // Changes while no server runs are found by the next one, which checks each move.
     world.edit(&named("a"), |cluster| cluster["metadata"]["labels"] = json!({"use": "no"})).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "b:8");
 }
 
-/// nginx on member1 and member2, and its scheduling is suspended.
+/// Creates nginx on member1 and member2, with suspended scheduling.
 async fn suspended() -> (World, Key) {
     let mut world = world_of(&[("member1", "", 100), ("member2", "", 100)]).await;
     let key = world.given(binding("nginx", 4, divided("Weighted", json!({})))).await;
@@ -389,7 +389,7 @@ async fn d87_no_eviction_takes_what_a_suspended_binding_cannot_replace() {
     world.crash().await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member1:2 member2:2", "also after a restart");
-    // The taint goes, and with it the condition.
+    // With the taint, the condition disappears.
     world.edit(&named("member1"), |cluster| cluster["spec"]["taints"] = json!([])).await;
     world.settle().await;
     assert!(condition(&world.get(&key).unwrap(), "EvictionSuspended").is_none());
@@ -408,7 +408,7 @@ async fn d87_a_suspended_binding_stays_on_a_deleted_cluster_and_its_eviction_wai
     world.settle().await;
     assert_eq!(world.placed(&key), "member1:2 member2:2");
     assert!(condition(&world.get(&key).unwrap(), "EvictionSuspended").is_some());
-    // An eviction that has begun already.
+    // An eviction that has already begun.
     let mut world = world_of(&[("member1", "", 100), ("member2", "", 2)]).await;
     let key = world.given(binding("nginx", 4, divided("Weighted", json!({})))).await;
     world.settle().await;

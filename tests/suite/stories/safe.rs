@@ -1,5 +1,5 @@
-//! Rebalances: planned as a whole, bounded while they run, seen to arrive (BD1-BD4, BD6-BD8, BD11,
-//! BD12).
+//! Rebalances: planned as a whole, bounded while they run, and observed until the replicas are
+//! ready (BD1-BD4, BD6-BD8, BD11, BD12).
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fleet::{binding, by_room, cluster, deployment, rebalancer, small_cluster};
 use super::world::{MOVES, World, condition};
 
-/// A ClusterRebalance of everything.
+/// Returns a ClusterRebalance of all workloads.
 pub fn rebalance(name: &str, spec: Value) -> Value {
     let mut all = json!({"select": [{}]});
     let fields = spec.as_object().expect("an object").clone();
@@ -18,7 +18,7 @@ pub fn rebalance(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": name}, "spec": all})
 }
 
-/// So many Deployments of four replicas, all of which have come to member2.
+/// Creates a world with `count` Deployments of four replicas, all of them on member2.
 pub async fn fled(count: usize) -> (World, Vec<Key>) {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
@@ -27,7 +27,7 @@ pub async fn fled(count: usize) -> (World, Vec<Key>) {
     (world, keys)
 }
 
-/// Gives so many Deployments of four replicas, all of which come to member2.
+/// Creates `count` Deployments of four replicas that all fail over to member2.
 pub async fn flee(world: &mut World, count: usize) -> Vec<Key> {
     let mut keys = Vec::new();
     for index in 0..count {
@@ -43,7 +43,7 @@ pub async fn flee(world: &mut World, count: usize) -> Vec<Key> {
     keys
 }
 
-/// Plays the agents: each cluster reports so many ready replicas of the workload.
+/// Reports the ready replicas of the workload on each cluster, as the agents do.
 pub async fn report(world: &World, key: &Key, ready: &[(&str, i64)]) {
     let items: Vec<Value> = ready
         .iter()
@@ -61,7 +61,7 @@ pub fn phase(world: &World, key: &Key) -> String {
     world.get(key).unwrap()["status"]["phase"].as_str().unwrap_or("-").to_owned()
 }
 
-/// `settled 3, failed 1`: what is not zero of the summary's counts of moves.
+/// Returns the non-zero counts of moves in the summary: `settled 3, failed 1`.
 pub fn summary(world: &World, key: &Key) -> String {
     let summary = &world.get(key).unwrap()["status"]["summary"];
     let names = ["pending", "moving", "settled", "unchanged", "failed", "superseded"];
@@ -72,13 +72,13 @@ pub fn summary(world: &World, key: &Key) -> String {
     counts.collect::<Vec<_>>().join(", ")
 }
 
-/// The Move of `web-INDEX`.
+/// Returns the Move of `web-INDEX`.
 pub fn move_of(world: &World, rebalance: &str, index: usize) -> Value {
     let key = Key::namespaced(MOVES, "default", format!("{rebalance}.web-{index}-deployment"));
     world.get(&key).unwrap_or_else(|| panic!("{key} is not there"))
 }
 
-/// `Failed SettleTimeout`
+/// Returns phase and reason of the Move: `Failed SettleTimeout`.
 pub fn outcome(world: &World, rebalance: &str, index: usize) -> String {
     let status = &move_of(world, rebalance, index)["status"];
     let text = |name: &str| status[name].as_str().unwrap_or("-").to_owned();
@@ -89,7 +89,7 @@ pub fn mark(world: &World, key: &Key) -> Option<Value> {
     world.get(key).unwrap()["metadata"]["annotations"].get("ballast.dev/move").cloned()
 }
 
-/// What every rebalance that is at rest holds to: the summary is what the Moves say.
+/// Checks that the summary of an idle rebalance equals the counts of its Moves.
 fn check_summary(world: &World, name: &str, key: &Key) {
     let view = world.client().view();
     let moves = view.list(MOVES, None).filter(|object| object.key.name.starts_with(&format!("{name}.")));
@@ -123,7 +123,7 @@ async fn s4_1_what_moves_fits_as_a_whole_although_each_alone_would_go_to_the_sam
         keys.push(world.given(binding(&format!("web-{index}"), 4, on_member2.clone())).await);
     }
     world.settle().await;
-    // They may go to member1 and member3 now, and a Steady pass leaves them where they are.
+    // The workloads may now use member1 and member3; a Steady pass leaves them in place.
     for key in &keys {
         world
             .edit(key, |binding| {
@@ -177,10 +177,10 @@ async fn an_unbounded_rebalance_brings_all_home_at_once_and_counts_what_came_of_
     let one = move_of(&world, "home", 0);
     assert_eq!(one["spec"]["from"], json!([{"name": "member2", "replicas": 4}]));
     assert_eq!(one["status"]["observed"], false, "nobody reports anything");
-    // Two rows of a Move: planned, settled.
+    // Two versions of a Move: planned, settled.
     let key = Key::namespaced(MOVES, "default", "home.web-0-deployment");
     assert_eq!(world.history(&key).await.len(), 2);
-    // The scheduler finds nothing to do about them.
+    // The scheduler has nothing to do for them.
     let written = world.written_since(before).await;
     assert_eq!(written.iter().filter(|change| change.key == keys[0]).count(), 1);
     check_summary(&world, "home", &home);
@@ -196,7 +196,7 @@ async fn s4_2_a_move_is_decided_again_when_its_turn_comes() {
     let home = world.given(rebalance("home", bounded)).await;
     world.settle().await;
     assert_eq!(summary(&world, &home), "pending 2, moving 1");
-    // Meanwhile nothing may come to member1 any more, and member3 is there.
+    // Meanwhile member1 accepts no more replicas, and member3 has joined.
     let member1 = Key::cluster(super::world::CLUSTER, "member1");
     let taint = json!([{"key": "full", "effect": "NoSchedule"}]);
     world.edit(&member1, |cluster| cluster["spec"]["taints"] = taint.clone()).await;
@@ -555,7 +555,7 @@ async fn a_pause_lies_between_two_waves() {
     let bounded = json!({"rollout": {"maxConcurrent": 2, "intervalSeconds": 30, "order": "Name"}});
     let home = world.given(rebalance("home", bounded)).await;
     world.settle().await;
-    // Nobody reports, so the first two settle at once. The next would begin with them.
+    // Without reports, the first two settle at once.
     assert_eq!(summary(&world, &home), "pending 2, settled 2");
     world.pass_seconds(29).await;
     assert_eq!(summary(&world, &home), "pending 2, settled 2");

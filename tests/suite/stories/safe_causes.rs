@@ -1,4 +1,4 @@
-//! Each move of replicas says why, and whoever asked hears what came of it (BD11).
+//! Every change of placement records its reason, and its requester receives the result (BD11).
 
 use ballast::k8s::Key;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::events::events_about;
 use super::fleet::{binding, by_room, cluster, deployment, nginx, nginx_on_member2, no_execute, rebalancer};
 use super::world::{CLUSTER, World};
 
-/// The messages of the events with this reason about objects of this kind.
+/// Returns the messages of the events with this reason about objects of this kind.
 fn told(world: &World, kind: &str, reason: &str) -> Vec<String> {
     let marked = format!(" {reason} ");
     let of_reason = events_about(world, kind).into_iter().filter(|event| event.contains(&marked));
@@ -88,7 +88,7 @@ async fn s4_11_another_placement_names_its_policy() {
     assert_eq!(told(&world, "ResourceBinding", "ReplicasMoved"), [moved]);
 }
 
-/// Runs the worker that marks until the binding is marked, and kills the server before its pass.
+/// Runs the marking worker until the binding is marked, and kills the server before its pass.
 async fn killed_when_marked(world: &mut World, key: &Key) {
     while world.get(key).unwrap()["spec"]["rescheduleTriggeredAt"].is_null() {
         assert!(world.turn_of("rebalancer").await, "it has the stamps to write");

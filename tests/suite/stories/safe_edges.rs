@@ -1,5 +1,4 @@
-//! What a move is held to at its edges: whose it is, what counts as on its way, and how long it
-//! may take (BD2, BD4-BD7).
+//! Edge cases of moves: ownership, replicas in flight, and timeouts (BD2, BD4-BD7).
 
 use ballast::k8s::{GroupResource, Key};
 use ballast::registry::{Atomicity, Change};
@@ -11,7 +10,7 @@ use super::world::World;
 
 const FLEET_BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.placement.kubernetes-fleet.io");
 
-/// So many workloads, all of which report from member2.
+/// Creates `count` workloads, all of which report from member2.
 async fn reporting(count: usize) -> (World, Vec<Key>) {
     let (world, keys) = fled(count).await;
     for key in &keys {
@@ -28,7 +27,7 @@ async fn s4_6_a_binding_that_was_made_anew_is_not_the_one_that_moved() {
     report(&world, &keys[1], &[("member1", 2), ("member2", 2)]).await;
     world.settle().await;
     assert_eq!((outcome(&world, "home", 0), outcome(&world, "home", 1)), ("Moving -".into(), "Settled -".into()));
-    // Nobody sees that they were gone in between.
+    // The recreation is not observed in between.
     for (index, key) in keys.iter().enumerate() {
         world.delete(key).await;
         world.given(binding(&format!("web-{index}"), 4, by_room())).await;
@@ -68,7 +67,7 @@ async fn s4_5_each_step_of_a_surge_has_its_time() {
         report(&world, &keys[0], &[("member1", ready), ("member2", 5 - ready)]).await;
         world.settle().await;
         assert_eq!(world.placed(&keys[0]), then);
-        // The first step's time is over by the second one, and that does not matter.
+        // The first step's timeout expires during the second step, without effect.
         world.clock.advance_seconds(20);
         world.settle().await;
         assert_ne!(outcome(&world, "home", 0), "Failed SettleTimeout");
@@ -78,7 +77,7 @@ async fn s4_5_each_step_of_a_surge_has_its_time() {
     assert_eq!(phase(&world, &home), "Completed");
 }
 
-/// Nobody reports what has arrived, so only the rebalance knows that the room is taken.
+/// Without reports, only the rebalance knows that the capacity is used.
 #[tokio::test]
 async fn s4_1_what_nobody_reports_takes_its_room_from_the_next_wave() {
     let mut world = World::new().await;
@@ -155,14 +154,14 @@ async fn a_clock_that_is_set_back_lengthens_no_pause_between_waves() {
     world.settle().await;
     assert_eq!(summary(&world, &home), "pending 1, settled 1");
     world.clock.advance_seconds(-100_000);
-    // Something looks at it, so it notices.
+    // An unrelated edit triggers the worker.
     world.edit(&home, |object| object["metadata"]["labels"] = json!({"seen": "yes"})).await;
     world.settle().await;
     world.pass_seconds(31).await;
     assert_eq!(summary(&world, &home), "settled 2");
 }
 
-/// The workloads of a rebalance in the order in which their moves began.
+/// Returns the workloads of a rebalance in the order in which their moves begin.
 async fn order_of(order: &str, change: impl Fn(usize, &mut Value)) -> Vec<usize> {
     let (mut world, keys) = reporting(3).await;
     for (index, key) in keys.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What goes wrong around a rebalance: Moves that somebody deletes, writes that are refused, clocks
-//! that are set back, rebalances that go while they run (BD2-BD8).
+//! Faults around a rebalance: deleted Moves, rejected writes, clocks that are set back, and
+//! rebalances deleted while they run (BD2-BD8).
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::safe::{fled, mark, move_of, outcome, phase, rebalance, report, summary};
 use super::world::{MOVES, World, condition};
 
-/// What events say about objects of a kind: `Approved approved by jane`.
+/// Returns the events about objects of a kind: `Approved approved by jane`.
 pub fn told(world: &World, kind: &str) -> Vec<String> {
     let events = ballast::k8s::GroupResource::new("events");
     let view = world.client().view();
@@ -24,7 +24,7 @@ async fn delete_moves(world: &World) {
     }
 }
 
-/// One move under way, with two replicas more than there should be, and two that wait.
+/// Creates one move in progress with two surplus replicas, and two pending moves.
 async fn surging() -> (World, Vec<Key>, Key) {
     let (mut world, keys) = fled(3).await;
     for key in &keys {
@@ -73,7 +73,7 @@ async fn s4_5_a_surge_whose_rebalance_is_deleted_is_taken_back_and_no_ready_repl
     assert_eq!(world.placed(&keys[0]), "member2:4", "the new ones were not ready");
     assert_eq!(mark(&world, &keys[0]), None);
     assert_eq!(world.client().view().count(MOVES, None), 0);
-    // Where the new ones are ready, the usual pass takes the surplus back.
+    // Once the new replicas are ready, an ordinary pass removes the surplus.
     let (mut world, keys, home) = surging().await;
     world.turn_of("rebalance").await;
     report(&world, &keys[0], &[("member1", 2), ("member2", 4)]).await;
@@ -88,7 +88,7 @@ async fn a_binding_that_cannot_be_written_fails_and_the_others_move() {
     let (mut world, keys) = fled(3).await;
     report(&world, &keys[1], &[("member2", 4)]).await;
     world.settle().await;
-    // Nothing that Ballast would have stored: an older version had other rules.
+    // A state that only an older version, with other rules, could have stored.
     world
         .damage(&keys[1], |binding| {
             let odd = json!({"type": "Odd", "status": "Maybe", "reason": "Odd", "message": "",
@@ -116,7 +116,7 @@ async fn a_clock_that_is_set_back_puts_off_no_timeout_and_no_time_to_live() {
     assert_eq!(summary(&world, &home), "moving 1");
     world.clock.advance_seconds(-100_000);
     world.settle().await;
-    // Something looks at it, so it notices.
+    // An unrelated change triggers the worker.
     report(&world, &keys[0], &[("member1", 1), ("member2", 2)]).await;
     world.settle().await;
     world.clock.advance_seconds(61);

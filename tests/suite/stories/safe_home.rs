@@ -1,4 +1,4 @@
-//! Back within bounds, and only what has to leave (RM30-RM33).
+//! Undo within bounds, and Steady rebalances that move only what must leave (RM30-RM33).
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn rm30_an_undo_goes_as_carefully_as_what_it_undoes_unless_it_says_otherwi
     }
     assert!(keys.iter().all(|key| world.placed(key) == "member1:2 member2:2"));
 
-    // The plan of a dry run has the bounds, too.
+    // The plan of a dry run includes the bounds.
     let planned = post(&world, undo_of("home", json!({})), true).await.0.unwrap();
     assert_eq!(planned["spec"]["rollout"]["strategy"], "SurgeFirst");
     assert_eq!(planned["status"]["summary"]["toMove"], 3);
@@ -62,7 +62,7 @@ async fn rm30_an_undo_goes_as_carefully_as_what_it_undoes_unless_it_says_otherwi
     assert!(keys.iter().all(|key| world.placed(key) == "member2:4"));
 }
 
-/// All that is assigned is ready.
+/// Returns the assigned replicas, to be reported as ready.
 fn ready<'k>(world: &World, key: &'k Key) -> Vec<(&'k str, i64)> {
     let targets = world.get(key).unwrap()["spec"]["clusters"].as_array().unwrap().clone();
     let names = ["member1", "member2", "member3"];
@@ -70,7 +70,7 @@ fn ready<'k>(world: &World, key: &'k Key) -> Vec<(&'k str, i64)> {
     names.into_iter().filter_map(|name| Some((name, find(name)?))).collect()
 }
 
-/// So many pods in all, of which so many are in use.
+/// Sets the pods of the cluster, in total and in use.
 async fn fill(world: &World, name: &str, pods: i64, used: i64) {
     let change = |cluster: &mut Value| {
         cluster["status"]["resourceSummary"]["allocatable"]["pods"] = pods.to_string().into();
@@ -97,7 +97,7 @@ async fn rm31_replicas_that_stay_until_others_are_ready_give_their_room_to_nobod
     let web = world.given(binding("web-0", 4, only("member1"))).await;
     let db = world.given(binding("web-1", 4, only("member3"))).await;
     world.settle().await;
-    // Each may go elsewhere now: the first leaves the cluster that the second goes to.
+    // Both may move now: the first leaves the cluster that the second moves to.
     for (key, to) in [(&web, "member2"), (&db, "member1")] {
         let placement = only(to);
         world
@@ -120,7 +120,7 @@ async fn rm31_replicas_that_stay_until_others_are_ready_give_their_room_to_nobod
     world.settle().await;
     assert_eq!(world.placed(&web), "member2:4");
     report(&world, &web, &[("member2", 4)]).await;
-    // The cluster reports a moment later that they are gone.
+    // The cluster reports a moment later that they have ended.
     assert_eq!(world.placed(&db), "member3:4");
     fill(&world, "member1", 4, 0).await;
     world.pass_seconds(11).await;
@@ -154,7 +154,7 @@ async fn rm32_no_plan_overfills_a_cluster_whatever_the_division() {
     world.given(rebalance("home", json!({"rollout": {"order": "Name"}}))).await;
     world.settle().await;
     assert_eq!((world.placed(&web), world.placed(&db)), ("member2:1 member3:1".to_owned(), "member1:1".to_owned()));
-    // The agents report: one replica of web, and two pods of something else.
+    // The agents report one replica of web, and two foreign pods.
     fill(&world, "member1", 1_000, 1).await;
     fill(&world, "member2", 3, 3).await;
     fill(&world, "member3", 1_000, 1).await;
@@ -165,7 +165,7 @@ async fn rm32_no_plan_overfills_a_cluster_whatever_the_division() {
     let why = "1 replica would arrive at member2, which has room for 0";
     assert_eq!(move_of(&world, "back", 0)["status"]["message"], why);
     assert_eq!((world.placed(&web), world.placed(&db)), ("member2:1 member3:1".to_owned(), "member1:1".to_owned()));
-    // A plan that decides anew keeps to it, too.
+    // A plan that decides again also respects this.
     let fresh = rebalance("fresh", json!({"select": [{"name": "web-0"}], "mode": "Fresh"}));
     fill(&world, "member3", 3, 3).await;
     world.edit(&web, |binding| binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 2}])).await;
@@ -192,7 +192,7 @@ async fn rm33_a_steady_rebalance_moves_what_has_to_leave_and_nothing_else() {
     taint(&world, "member3", json!([{"key": "maintenance", "effect": "NoSchedule"}])).await;
     world.settle().await;
 
-    // What is shown when the cluster is supposed to be lost is what the rebalance does.
+    // A review with the cluster supposed absent shows the same as the rebalance does.
     let select = json!([{"placedOn": ["member3"]}]);
     let lost =
         json!({"select": select, "mode": "Steady", "suppose": {"clusters": [{"name": "member3", "absent": true}]}});

@@ -1,5 +1,5 @@
-//! Judges the log of a life with rebalances, row by row: what a reader of any revision could have
-//! seen of them, and what each step did to a binding. It shares no code with what it judges.
+//! Checks the log of a simulation with rebalances, row by row: the state visible at each revision,
+//! and the effect of each step on a binding. It shares no code with the server.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,13 @@ pub struct Judge {
     moves: BTreeMap<String, Value>,
     /// The order in which rebalances were created, by uid.
     born: BTreeMap<String, usize>,
-    /// What bindings may use, in thousandths of a CPU, while there is a quota. Each replica uses
-    /// 100 of them.
+    /// The quota of the bindings in millicores of CPU, if there is one. Each replica uses 100.
     quota: Option<i64>,
-    /// The row before, if it changed a binding: the binding, and what it was.
+    /// The previous row, if it changed a binding: the binding and its previous state.
     changed: Option<(Key, Value)>,
-    /// The room of the clusters.
+    /// The capacity of the clusters.
     books: Books,
-    /// How often something was judged, so that nobody judges nothing.
+    /// Counters of checks, to detect runs that check nothing.
     pub judged: Judged,
 }
 
@@ -34,13 +33,13 @@ pub struct Judge {
 pub struct Judged {
     pub summaries: usize,
     pub begun: usize,
-    /// Begun under a limit of replicas that may move.
+    /// Moves that began under a limit of moved replicas.
     pub limited: usize,
-    /// Begun under a bound of replicas that are on their way.
+    /// Moves that began under a bound of replicas in flight.
     pub bounded: usize,
-    /// Steps of surges that bounds limit.
+    /// Surge steps that bounds limit.
     pub split: usize,
-    /// Steps that took ready replicas away, or might have.
+    /// Steps that removed, or could have removed, ready replicas.
     pub floors: usize,
     pub surges: usize,
     /// Moves of drains that have begun.
@@ -50,7 +49,7 @@ pub struct Judged {
     pub settled: usize,
     pub failed: usize,
     pub superseded: usize,
-    /// Writes that brought replicas to clusters.
+    /// Writes that added replicas to clusters.
     pub arrived: usize,
 }
 
@@ -73,7 +72,7 @@ impl Judged {
 }
 
 impl Judge {
-    /// Reads the next row.
+    /// Applies the next row, and checks it.
     pub fn row(&mut self, row: &Change) -> Result<(), String> {
         self.books.enter(row)?;
         self.judged.arrived = self.books.judged;
@@ -116,7 +115,7 @@ impl Judge {
 
     // ---- rebalances ----
 
-    /// The worker writes the rebalance last of each transaction.
+    /// The worker writes the rebalance last in each transaction.
     fn rebalance(&mut self, uid: String, object: Value) -> Result<(), String> {
         let before = self.rebalances.insert(uid.clone(), object.clone()).unwrap_or_default();
         let next = self.born.len() + 1;
@@ -135,11 +134,11 @@ impl Judge {
         let replicas = |counts: &dyn Fn(&Value) -> bool| -> i64 {
             moves.iter().filter(|read| counts(read)).map(|read| number(&read["spec"]["replicas"])).sum()
         };
-        // A move that has arrived in part fails, and has moved its replicas.
+        // A move that has arrived in part fails, but has moved its replicas.
         let has_arrived = |read: &Value| {
             phase_of(read) == "Settled" || phase_of(read) == "Failed" && read["status"]["observed"].is_boolean()
         };
-        // A planned move that only takes replicas away moves none, and may fail at its turn.
+        // A planned move that only removes replicas moves none, and may fail when it starts.
         let is_planned = |read: &&&Value| !shares(&read["spec"]["to"]).is_empty() || phase_of(read) != "Failed";
         let told = ["pending", "moving", "settled", "unchanged", "failed", "superseded"];
         let all: i64 = told.iter().map(|field| number(&summary[*field])).sum();
@@ -169,7 +168,7 @@ impl Judge {
 
     // ---- moves ----
 
-    /// `changed`: the binding that the row before changed, and what it was.
+    /// `changed`: the binding that the previous row changed, and its previous state.
     fn read_move(&mut self, uid: String, object: Value, changed: Option<(Key, Value)>) -> Result<(), String> {
         let before = self.moves.insert(uid.clone(), object.clone());
         let (was, is) = (before.as_ref().map_or("", |read| phase_of(read)), phase_of(&object));
@@ -190,8 +189,8 @@ impl Judge {
         if was != "Moving" && has_begun {
             self.begins(&uid, &object)?;
         }
-        // A move that has begun and was not taken over by others writes its binding just before,
-        // unless its ready replicas alone follow the reports (SG10).
+        // A move that has begun and was not superseded writes its binding just before, unless only
+        // its ready replicas follow the reports (SG10).
         if !has_begun || is == "Superseded" {
             return Ok(());
         }
@@ -222,7 +221,7 @@ impl Judge {
         if let Some(drained) = spec["drain"]["clusters"].as_array() {
             self.judged.drained += 1;
             let (from, to) = (shares(&object["spec"]["from"]), shares(&object["spec"]["to"]));
-            // Replicas that are missing come anywhere, and surplus ones go.
+            // Missing replicas may go to any cluster, and surplus ones are removed.
             let sum = |shares: &BTreeMap<String, i64>| shares.values().sum::<i64>();
             let leaves = |(name, was): (&String, &i64)| {
                 to.get(name).copied().unwrap_or_default() < *was && !drained.contains(&name.as_str().into())
@@ -246,7 +245,7 @@ impl Judge {
             }
         }
         if phase_of(object) != "Moving" {
-            // It has settled with its first step, and nothing is on its way.
+            // It settled with its first step, with no replicas in flight.
             return Ok(());
         }
         let is_moving = |read: &Value| phase_of(read) == "Moving" && self::owner(read) == owner;
@@ -281,8 +280,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Whether of a rebalance and its undo only one moves: nothing of what is undone is left when
-    /// the undo begins, and nothing begins after that.
+    /// Checks that a rebalance and its undo do not move at the same time: no move of the rebalance
+    /// is in progress when the undo begins, and none begins afterwards.
     fn is_alone(&self, uid: &str) -> Result<(), String> {
         let own = &self.rebalances[uid];
         let of = |rebalance: &Value, name: &Value| {
@@ -312,7 +311,7 @@ impl Judge {
         Ok(())
     }
 
-    /// The replicas of a Move that its clusters do not report as ready.
+    /// Returns the replicas of a Move that its clusters do not report as ready.
     fn on_their_way(&self, read: &Value) -> BTreeMap<String, i64> {
         let name = text(&read["spec"]["binding"]["name"]);
         let binding = self.bindings.iter().find(|(key, _)| *key.name == *name).map(|(_, binding)| binding);
@@ -328,7 +327,7 @@ impl Judge {
         all
     }
 
-    /// What the rebalance did to a binding.
+    /// Checks a change of a binding by a rebalance.
     fn step(&mut self, read: &Value, before: &Value, after: &Value) -> Result<(), String> {
         let Some(rebalance) = self.rebalances.get(&owner(read)) else { return Ok(()) };
         let rollout = &rebalance["spec"]["rollout"];
@@ -357,13 +356,13 @@ impl Judge {
         }
         self.judged.floors += 1;
         self.judged.surges += usize::from(sum(&is) > replicas);
-        // What is ready is as reported at that time, also where a cluster reports no number.
+        // Ready replicas are as reported at that time, also where a cluster reports no number.
         let at = |cluster: &String| was.get(cluster).copied().unwrap_or_default();
         let ready = |cluster: &String| ready(before, cluster, at(cluster));
         let available = |shares: &BTreeMap<String, i64>| -> i64 {
             shares.iter().map(|(cluster, assigned)| ready(cluster).min(*assigned)).sum()
         };
-        // A step adds no more than the bounds leave, however large the move is.
+        // A step adds no more than the bounds permit, regardless of the size of the move.
         let from = shares(&read["spec"]["from"]);
         let in_flight = |cluster: &String| {
             let assigned = is.get(cluster).copied().unwrap_or_default();
@@ -382,7 +381,7 @@ impl Judge {
         }
         let floor = amount(&rollout["minAvailable"], replicas).unwrap_or((replicas * 90 + 99) / 100).min(replicas);
         let (had, has) = (available(&was), available(&is));
-        // A move that fails takes back only what is not ready.
+        // A failing move removes only replicas that are not ready.
         let least = if phase_of(read) == "Failed" { had } else { had.min(floor) };
         if has < least {
             return Err(format!("{has} of at least {least} stay ready: {}", told()));
@@ -396,7 +395,7 @@ impl Judge {
 
     // ---- the end ----
 
-    /// What holds when all is over.
+    /// Checks the final state.
     pub fn end(&self) -> Result<(), String> {
         for read in self.moves.values() {
             if !self.rebalances.contains_key(&owner(read)) {
@@ -420,7 +419,7 @@ pub fn is_divided(binding: &Value) -> bool {
     binding["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Divided"
 }
 
-/// What a Move says, but for the ready replicas.
+/// Returns the Move without its ready replicas.
 fn without_ready(mut object: Value) -> (Value, Value) {
     for share in object["status"]["now"].as_array_mut().into_iter().flatten() {
         share["ready"].take();
@@ -428,7 +427,8 @@ fn without_ready(mut object: Value) -> (Value, Value) {
     (object["spec"].take(), object["status"].take())
 }
 
-/// The ready replicas that a cluster reports. Where it says only that all is well, all are ready.
+/// Returns the ready replicas that a cluster reports. A cluster that reports only health counts as
+/// fully ready.
 fn ready(binding: &Value, cluster: &str, assigned: i64) -> i64 {
     let reports = binding["status"]["aggregatedStatus"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(report) = reports.iter().find(|report| report["clusterName"] == cluster) else { return 0 };
@@ -443,19 +443,20 @@ fn shares(list: &Value) -> BTreeMap<String, i64> {
     list.iter().map(|share| (text(&share["name"]), number(&share["replicas"]))).collect()
 }
 
-/// An amount, in numbers or in percent rounded up.
+/// Returns an absolute or percentage amount, the latter rounded up.
 fn amount(value: &Value, of: i64) -> Option<i64> {
     let percent = |text: &str| Some((of * text.trim_end_matches('%').parse::<i64>().ok()? + 99) / 100);
     value.as_i64().or_else(|| value.as_str().and_then(percent))
 }
 
-/// How many replicas of a divided workload a limit lets move: rounded down, and one at least.
+/// Returns the maximum of moved replicas of a divided workload under a limit: rounded down, and at
+/// least one.
 fn most_moved(value: &Value, of: i64) -> Option<i64> {
     let percent = |text: &str| Some((of * text.trim_end_matches('%').parse::<i64>().ok()? / 100).max(1));
     value.as_i64().or_else(|| value.as_str().and_then(percent))
 }
 
-/// An amount of CPU in thousandths.
+/// Returns a quantity of CPU in millicores.
 fn millis(value: &Value) -> i64 {
     let text = text(value);
     match text.strip_suffix('m') {

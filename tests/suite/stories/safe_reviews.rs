@@ -1,4 +1,4 @@
-//! Reviews and dry runs: what would happen, told before it does, and nothing is written (BD1, BD9).
+//! Reviews and dry runs return the outcome in advance, and write nothing (BD1, BD9).
 
 use ballast::k8s::{Body, Key, Revision, Status, User, WriteOptions};
 use ballast::registry::{Caller, Locator, Warnings};
@@ -10,13 +10,13 @@ use super::fleet::{
 use super::world::{CLUSTER, World};
 use crate::support::objects::with;
 
-/// POSTs an object as a client does. Returns the answer and the warnings of validators.
+/// POSTs an object as a client does. Returns the response and the warnings of validators.
 pub async fn post(world: &World, object: Value, dry_run: bool) -> (Result<Value, Status>, Vec<String>) {
     let (told, warnings) = sent(world, object, dry_run).await;
     (told.map(|(object, _)| object), warnings)
 }
 
-/// As `post`, with the warnings of the kind itself beside the answer.
+/// Like `post`, with the warnings of the kind itself in the response.
 async fn sent(world: &World, object: Value, dry_run: bool) -> (Result<(Value, Vec<String>), Status>, Vec<String>) {
     let registry = world.registry();
     let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
@@ -44,12 +44,12 @@ async fn asked(world: &World, spec: Value) -> Result<Value, Status> {
     post(world, of_kind("PlacementReview", json!({}), spec), false).await.0
 }
 
-/// The status of a review.
+/// Returns the status of a review.
 pub async fn reviewed(world: &World, spec: Value) -> Value {
     asked(world, spec).await.unwrap()["status"].clone()
 }
 
-/// The messages of the causes of a 422, with their fields.
+/// Returns the fields and messages of the causes of a 422.
 async fn refused(world: &World, spec: Value) -> Vec<(String, String)> {
     let status = asked(world, spec).await.unwrap_err();
     assert_eq!(status.code, 422, "{status}");
@@ -61,7 +61,7 @@ fn told(shares: &Value) -> String {
     shares.as_array().unwrap().iter().map(share).collect::<Vec<_>>().join(" ")
 }
 
-/// nginx is on member2 with all four replicas, and member1 and member3 are free.
+/// Creates nginx with all four replicas on member2; member1 and member3 are free.
 async fn moved() -> (World, Key) {
     let (mut world, key) = nginx_on_member2().await;
     world.given(cluster("member3")).await;
@@ -70,8 +70,8 @@ async fn moved() -> (World, Key) {
     (world, key)
 }
 
-/// Three bindings of ten replicas that were placed when only member1 was there. member2 and member3
-/// came later, with room for fifteen each.
+/// Creates three bindings of ten replicas that were placed when only member1 existed. member2 and
+/// member3 joined later, with capacity for fifteen each.
 async fn crowded() -> (World, Vec<Key>) {
     let mut world = World::new().await;
     world.given(small_cluster("member1", 30)).await;
@@ -93,7 +93,7 @@ async fn crowded() -> (World, Vec<Key>) {
 async fn s4_1_what_a_review_shows_fits_as_a_whole_and_nothing_is_written() {
     let (world, _keys) = crowded().await;
     let before = world.client().view().revision;
-    // As if member1 were gone, thirty replicas look for a place, and there is room for thirty.
+    // With member1 supposed absent, thirty replicas must move, and there is capacity for thirty.
     let suppose = json!({"clusters": [{"name": "member1", "absent": true}]});
     let status = reviewed(&world, json!({"select": [{}], "suppose": suppose})).await;
     let summary = &status["summary"];
@@ -106,7 +106,7 @@ async fn s4_1_what_a_review_shows_fits_as_a_whole_and_nothing_is_written() {
         .collect();
     assert_eq!(clusters, ["member1 30 0", "member2 0 15", "member3 0 15"]);
     assert_eq!(status["revision"], before.to_string());
-    // With a smaller member3 one of them fits nowhere, and it is said what would help.
+    // With a smaller member3, one of them does not fit, and the review names a remedy.
     let suppose = json!({"clusters": [
         {"name": "member1", "absent": true}, {"name": "member3", "allocatable": {"pods": "10"}},
     ]});
@@ -265,7 +265,7 @@ async fn what_is_supposed_counts_for_the_answer_alone() {
     assert_eq!(to(only_member3).await, "member3:4");
     let sized = json!({"workloads": [{"kind": "Deployment", "namespace": "default", "name": "nginx", "replicas": 9}]});
     assert_eq!(to(sized.clone()).await, "member1:3 member2:3 member3:3");
-    // Without a selection the supposed workloads are meant.
+    // Without a selection, the supposed workloads are selected.
     let status = reviewed(&world, json!({"suppose": sized})).await;
     assert_eq!(told(&status["moves"][0]["to"]), "member1:3 member2:3 member3:3");
     // A new cluster is only chosen by a placement that selects it.
@@ -347,13 +347,13 @@ async fn a_review_explains_who_lost_and_what_is() {
     assert_eq!((told(&entry["from"]), told(&entry["to"])), ("member2:4".to_owned(), "member2:4".to_owned()));
     assert!(entry["message"].as_str().unwrap().starts_with("drifted: a Fresh decision would"), "{entry}");
     assert_eq!((&is["summary"]["unchanged"], &is["summary"]["toMove"]), (&json!(1), &json!(0)));
-    // Within its limits it stays, and a review that explains says why.
+    // The limits keep it in place, and a review with `explain` reports why.
     let spec = json!({"select": only_nginx, "limits": {"minMovedReplicas": 4}, "explain": "Losers"});
     let stays = reviewed(&world, spec).await;
     assert_eq!(stays["moves"][0]["reason"], "NotWorthwhile", "{stays}");
 }
 
-/// Each of the workloads has a line about each cluster, which together are more than the bound.
+/// Each workload has a trace line per cluster, which together exceed the bound.
 #[tokio::test]
 async fn li10_traces_take_16_mib_of_an_answer_and_what_is_beyond_is_counted() {
     const BOUND: usize = 16 << 20;
@@ -419,7 +419,7 @@ async fn the_past_is_asked_by_revision_and_time_and_what_is_forgotten_is_410() {
     assert!(expired.message.starts_with(&format!("the state at {at} is not remembered any more")), "{expired}");
 }
 
-/// The warnings that a client gets for an object that it creates.
+/// Returns the warnings that a client receives for a created object.
 pub async fn warned(world: &World, object: Value) -> Vec<String> {
     let (created, warnings) = sent(world, object, false).await;
     created.unwrap().1.into_iter().chain(warnings).collect()

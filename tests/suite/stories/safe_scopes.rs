@@ -1,5 +1,5 @@
-//! Rebalances of every scope and size: one namespace, Fleet's placements, thousands of bindings,
-//! and those that a schedule makes (BD10, BD12).
+//! Rebalances of every scope and size: one namespace, KubeFleet placements, thousands of bindings,
+//! and rebalances made by a schedule (BD10, BD12).
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn a_rebalance_of_a_namespace_moves_what_is_in_it_and_nothing_else() {
     assert_eq!(world.placed(&keys[0]), "member2:4");
 }
 
-/// So many workloads of one replica, each on member2, which may be on member1 alone.
+/// Creates `count` workloads of one replica on member2 that may only run on member1.
 async fn apart(count: usize) -> (World, Vec<Key>) {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
@@ -79,7 +79,7 @@ async fn a_plan_of_several_transactions_is_whole_also_after_a_kill_between_two()
     assert_eq!(phase(&world, &home), "Planned");
     assert_eq!(summary(&world, &home), format!("pending {MANY}"));
     assert_eq!(world.client().view().count(MOVES, None), MANY);
-    // Nobody was there when the rebalance went.
+    // The rebalance is deleted while no server runs.
     world.delete(&home).await;
     world.crash().await;
     while world.turn_of("rebalance").await {}
@@ -110,7 +110,7 @@ async fn s4_12_more_than_a_hundred_thousand_bindings_are_refused_with_their_numb
     if !sized(false, true) {
         return;
     }
-    // One fewer can be planned.
+    // With one fewer, the plan is possible.
     let most = world.given(rebalance("most", json!({"exclude": [{"name": "w7"}]}))).await;
     while world.turn_of("rebalance").await {}
     assert_eq!(world.get(&most).unwrap()["status"]["summary"]["selected"], 100_000);
@@ -146,7 +146,7 @@ async fn a_step_that_loses_a_race_is_made_again_half_as_large() {
     let start = world.client().view().revision;
     world.race(&keys[1], |binding| binding["metadata"]["labels"]["changed"] = "yes".into(), &other, "rebalance").await;
     while world.turn_of("rebalance").await {}
-    // The rebalance is written last of each transaction.
+    // The rebalance is written last in each transaction.
     let (mut steps, mut moves) = (Vec::new(), 0);
     for change in world.written_since(start).await {
         moves += usize::from(change.key.resource == MOVES);
@@ -182,7 +182,7 @@ async fn what_a_schedule_makes_is_carried_out_and_bears_its_approval() {
     assert_eq!(made[0]["status"]["phase"], "Completed");
     let annotations = &made[0]["metadata"]["annotations"];
     assert_eq!(annotations["ballast.dev/approved-by"], "jane");
-    // The last writer of the schedule counts as the creator, and the template forges nothing.
+    // The last writer of the schedule counts as the creator; the template cannot forge this.
     assert_eq!(annotations["ballast.dev/created-by"], "anna");
     assert_eq!(annotations["ballast.dev/changed-by"], r#"["otto","anna"]"#);
     assert_eq!((&annotations["ballast.dev/recovered"], &annotations["team"]), (&json!(null), &json!("shop")));
@@ -208,7 +208,7 @@ async fn member(world: &World, name: &str, tier: &str) -> Key {
     world.given(member).await
 }
 
-/// Plays the agents: what is bound is available.
+/// Reports bound clusters as available, as the agents do.
 async fn agents(world: &mut World) {
     for _ in 0..5 {
         let keys: Vec<Key> = world.client().view().list(FLEET_BINDINGS, None).map(|it| it.key.clone()).collect();
@@ -264,14 +264,14 @@ async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_schedule
         "preferredDuringSchedulingIgnoredDuringExecution": [
             {"weight": 50, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}]}}});
     let mut shop = crp("shop", gold);
-    // What is new is available before what is old goes.
+    // New resources are available before old ones are removed.
     shop["spec"]["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
     world.given(shop).await;
     world.given(crp("wide", json!({"placementType": "PickN", "numberOfClusters": 3}))).await;
     world.settle().await;
     agents(&mut world).await;
     assert_eq!(bound(&world), "a a b");
-    // The tiers change, and nothing moves by itself.
+    // The tiers change, which moves nothing.
     for (key, tier) in [(&a, "tin"), (&b, "gold")] {
         assert_eq!(key.resource, MEMBER);
         world.edit(key, |member| member["metadata"]["labels"]["tier"] = tier.into()).await;
@@ -304,7 +304,7 @@ async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_schedule
     assert_eq!(summary(&world, &home), "settled 1, failed 1");
 }
 
-/// A placement on one of the clusters a and b, and best on one that is gold. Now it is a.
+/// Creates a placement on one of the clusters a and b that prefers gold ones, bound to a.
 async fn prefers_gold() -> (World, Key) {
     let mut world = World::new().await;
     for (name, tier) in [("a", "gold"), ("b", "tin")] {
@@ -340,7 +340,7 @@ async fn rm39_placements_leave_a_member_cluster_that_is_closed_when_they_are_tri
     let status = super::safe_reviews::post(&world, drain, false).await.0.unwrap_err();
     assert_eq!((status.code, &*status.details.unwrap().causes[0].field), (422, "spec.drain.clusters[0]"));
     assert!(status.message.contains("is a MemberCluster"), "{}", status.message);
-    // What `ballast cordon` sets. Nothing leaves by itself.
+    // The taint that `ballast cordon` sets. It moves nothing.
     let taint = json!([{"key": "cordon-key", "value": "cordon-value", "effect": "NoSchedule"}]);
     world.edit(&Key::cluster(MEMBER, "a"), |member| member["spec"]["taints"] = taint.clone()).await;
     world.settle().await;
@@ -374,7 +374,7 @@ async fn s4_10_an_undo_of_a_placement_says_whether_it_is_back() {
     let select = json!({"select": [{"kind": "ClusterResourcePlacement"}]});
     assert_eq!(moved(&mut world, "home", select).await, "settled 1");
     assert_eq!(bound(&world), "b");
-    // Its scheduler still prefers b, so it stays there, and the undo does not claim otherwise.
+    // The scheduler still prefers b, so the placement stays there, and the undo reports this.
     let undo = json!({"undo": {"name": "home"}});
     assert_eq!(moved(&mut world, "early", undo.clone()).await, "failed 1");
     assert_eq!(bound(&world), "b");
@@ -441,7 +441,7 @@ async fn s4_11_a_placement_says_why_its_clusters_change() {
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "shop",
     });
     world.given(rebalancer("demo", vec![workload])).await;
-    // Who asked is known also after a restart.
+    // The requester is known after a restart, too.
     while world.turn_of("rebalancer").await {}
     world.crash().await;
     world.settle().await;
@@ -495,7 +495,7 @@ async fn s4_11_who_asks_for_placements_hears_what_came_of_them() {
         answers(&world, "WorkloadRebalancer"),
         ["2 answered: 1 moved with 1 cluster (moves), 1 stayed, 0 fit nowhere."]
     );
-    // Nothing is gold any more. The server dies between the trigger and its pass.
+    // No cluster is gold any more. The server dies between the trigger and its pass.
     agents(&mut world).await;
     world.edit(&Key::cluster(MEMBER, "c"), |member| member["metadata"]["labels"]["tier"] = "tin".into()).await;
     world.settle().await;
@@ -507,7 +507,7 @@ async fn s4_11_who_asks_for_placements_hears_what_came_of_them() {
         answers(&world, "RescheduleTask"),
         ["1 answered since a restart: 0 moved with 0 replicas, 0 stayed, 1 fit nowhere (moves)."]
     );
-    // What is answered stays answered, also over a restart.
+    // Served triggers remain served over a restart.
     world.crash().await;
     world.settle().await;
     world.pass_seconds(2).await;
@@ -520,7 +520,7 @@ async fn a_binding_and_a_placement_of_one_name_both_move() {
     world.given(cluster("member1")).await;
     world.given(cluster("member2")).await;
     member(&world, "a", "gold").await;
-    // As if a workload of this kind had replicas.
+    // A workload of a kind without replicas, with replicas.
     let mut role = cluster_binding("viewer", by_room());
     role["spec"]["replicas"] = 4.into();
     role["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "100m"}});

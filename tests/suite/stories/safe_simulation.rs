@@ -1,13 +1,13 @@
-//! Seeded lives with rebalances: bounded, surging, paused, approved, aborted, deleted, undone,
-//! several over the same bindings, within limits and quotas, while agents report late, wrong or
-//! never, clusters fail, go and fill up in mid-move, users scale, trigger and edit, the store
-//! fails, the clock steps, and the process is killed between any two steps.
+//! Randomized simulation with rebalances: bounded, surging, paused, approved, aborted, deleted,
+//! undone, several over the same bindings, within limits and quotas. Meanwhile agents report late,
+//! wrongly or never, clusters fail, disappear and fill up during moves, users scale, trigger and
+//! edit, the store fails, the clock steps, and the process is killed between any two steps.
 //!
-//! `safe_judge` reads every row that was written, and no row may overfill a cluster (`room_books`).
-//! At the end every rebalance is over, and no binding is under way. In lives that nobody disturbs,
-//! a drain empties its cluster, and an undo restores every target, of a drain, too. A failing seed
-//! is printed with what happened. `cargo sim -- --only rebalance --seed 100 --seeds 200` lives
-//! other and longer lives.
+//! `safe_judge` checks every written row, and no row may overcommit a cluster (`room_books`). At
+//! the end every rebalance has finished, and no binding is in progress. In runs without foreign
+//! changes, a drain empties its cluster, and an undo (also of a drain) restores every target. A
+//! failing seed is printed with its events. `cargo sim -- --only rebalance --seed 100 --seeds 200`
+//! runs further and longer simulations.
 
 use ballast::k8s::{Key, Revision};
 use serde_json::{Value, json};
@@ -23,9 +23,9 @@ const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
 const APPS: [&str; 6] = ["web", "db", "cache", "queue", "mail", "agent"];
 #[cfg(test)]
 const SEED_TOLD_TWICE: u64 = 1;
-/// More turns than the workers need to come to rest.
+/// An upper bound on the turns until the workers are idle.
 const TURNS_MAX: usize = 500;
-/// Longer than any timeout, grace period or backoff of these lives, in tens of seconds.
+/// Longer than any timeout, grace period or backoff of these simulations, in tens of seconds.
 const TENS_OF_SECONDS_MAX: usize = 120;
 
 struct Life {
@@ -77,14 +77,14 @@ async fn a_life_is_the_same_each_time() {
     assert_eq!(told(SEED_TOLD_TWICE).await, first, "seed {SEED_TOLD_TWICE}");
 }
 
-/// The first seeds, in `cargo test` or in CI.
+/// Returns the seeds from zero: `usual` ones in `cargo test`, `long` ones in CI.
 #[cfg(test)]
 fn seeds(usual: u64, long: u64) -> std::ops::Range<u64> {
     0..crate::support::size::sized(usual, long)
 }
 
 #[cfg(test)]
-/// Every row of a disturbed life.
+/// Returns every row of a run with all faults.
 async fn told(seed: u64) -> Vec<(String, String)> {
     let mut life = Life::begin(seed).await;
     for _ in 0..STEPS {
@@ -94,7 +94,8 @@ async fn told(seed: u64) -> Vec<(String, String)> {
     rows.map(|row| (row.key.to_string(), String::from_utf8_lossy(&row.object).into_owned())).collect()
 }
 
-/// One disturbed life of so many steps: how much of it was judged, or what is wrong with it.
+/// Runs one simulation of `steps` steps with all faults. Returns the counts of checks, or the first
+/// violation.
 pub async fn live(seed: u64, steps: usize) -> Result<Judged, String> {
     let mut life = Life::begin(seed).await;
     let mut taken = vec![life.skew().await, life.skew().await, life.skew().await];
@@ -105,7 +106,7 @@ pub async fn live(seed: u64, steps: usize) -> Result<Judged, String> {
     life.end().await.map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))
 }
 
-/// One life in which only the server itself has mishaps.
+/// Runs one simulation with faults of the server alone.
 pub async fn undo(seed: u64) -> Result<(), String> {
     let mut life = Life::begin(seed).await;
     for _ in 0..6 {
@@ -141,7 +142,7 @@ pub async fn undo(seed: u64) -> Result<(), String> {
     judged.map(drop).map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))
 }
 
-/// One life with an outage, in which only the server itself has mishaps: every target comes back.
+/// Runs one simulation with an outage and faults of the server alone: every target returns.
 pub async fn homecoming(seed: u64) -> Result<(), String> {
     let mut life = Life::begin(seed).await;
     life.report_all().await;
@@ -170,8 +171,8 @@ pub async fn homecoming(seed: u64) -> Result<(), String> {
     is_back.and(life.judge().await).map(drop).map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))
 }
 
-/// One life in which a cluster is drained, opened again, and gets back what it had, while only the
-/// server itself has mishaps.
+/// Runs one simulation that drains a cluster, reopens it and restores its workloads, with faults of
+/// the server alone.
 pub async fn afternoon(seed: u64) -> Result<(), String> {
     let mut life = Life::begin(seed).await;
     for _ in 0..3 {
@@ -195,7 +196,7 @@ pub async fn afternoon(seed: u64) -> Result<(), String> {
         }
         spec["rollout"].as_object_mut().unwrap().remove("abortOn");
         if is_undo && life.dice.roll(2) == 0 {
-            // It takes over those of the drain.
+            // It inherits the rollout of the drain.
             spec.as_object_mut().unwrap().remove("rollout");
         }
         taken.push(life.create("ClusterRebalance", spec).await);
@@ -216,7 +217,7 @@ pub async fn afternoon(seed: u64) -> Result<(), String> {
 }
 
 impl Life {
-    /// The server's own mishaps, while agents report.
+    /// Injects faults of the server, while agents report.
     async fn mishaps(&mut self) -> String {
         let mut taken = Vec::new();
         for _ in 0..12 {
@@ -355,7 +356,7 @@ impl Life {
         }
     }
 
-    /// A quota comes, changes or goes. What is there already may use more than it.
+    /// Creates, changes or deletes a quota. The present use may exceed it.
     async fn change_the_quota(&mut self) -> String {
         let key = Key::namespaced(QUOTAS, "default", "q");
         let cpu = self.dice.pick(&["1800m", "2200m", "2400m", "3"]);
@@ -373,7 +374,7 @@ impl Life {
         self.rebalances[self.dice.roll(self.rebalances.len() as u64) as usize].clone()
     }
 
-    /// Somebody puts a whole workload on one cluster.
+    /// Moves a whole workload to one cluster, as a user.
     async fn skew(&mut self) -> String {
         let (at, member) = (self.dice.roll(5) as usize, self.dice.pick(&CLUSTERS));
         let is_reported = self.dice.roll(4) > 0;
@@ -387,7 +388,7 @@ impl Life {
         format!("{} is all on {member}, reported {is_reported}: {done}", APPS[at])
     }
 
-    /// The spec with any bounds.
+    /// Adds random bounds to the spec.
     fn bounds(&mut self, mut spec: Value) -> Value {
         let mut rollout = json!({"settle": {
             "when": self.dice.pick(&["Scheduled", "Applied", "Healthy", "Healthy"]),
@@ -438,7 +439,7 @@ impl Life {
         spec
     }
 
-    /// Any objective.
+    /// Returns a random objective.
     fn objective(&mut self) -> Value {
         let mut objective = json!({"goal": self.dice.pick(&["Balance", "Balance", "Pack", "Cost", "Survive"])});
         if self.dice.roll(2) == 0 {
@@ -451,7 +452,7 @@ impl Life {
     }
 
     async fn create(&mut self, kind: &str, spec: Value) -> String {
-        // Names of those that are gone are used again.
+        // Names of deleted rebalances are reused.
         let gone = self.rebalances.iter().find(|key| self.world.get(key).is_none());
         let name = match gone {
             Some(key) if key.namespace.is_empty() == (kind == "ClusterRebalance") => key.name.to_string(),
@@ -478,7 +479,7 @@ impl Life {
         self.world.get(key).is_some() && self.world.try_edit(key, change).await.is_ok()
     }
 
-    /// Honest agents: everything is where it is assigned.
+    /// Reports everything as assigned.
     async fn report_all(&mut self) -> String {
         for key in self.bindings.clone() {
             let mut said = self.world.get(&key).unwrap_or_default();
@@ -502,7 +503,7 @@ impl Life {
         self.bindings.iter().map(|key| self.world.placed(key)).collect()
     }
 
-    /// Lets honest agents report until every rebalance is over.
+    /// Reports as assigned until every rebalance has finished.
     async fn finish(&mut self) -> Result<(), String> {
         for _ in 0..TENS_OF_SECONDS_MAX {
             self.report_all().await;
@@ -521,13 +522,13 @@ impl Life {
         Err(format!("never at rest: {restless:#?}"))
     }
 
-    /// Whether a rebalance is over, or gone.
+    /// Returns whether a rebalance has finished or been deleted.
     fn is_over(&self, key: &Key) -> bool {
         let object = self.world.get(key).unwrap_or_default();
         object.is_null() || ["Completed", "Aborted"].iter().any(|phase| object["status"]["phase"] == **phase)
     }
 
-    /// Whether a binding is scheduled, and nobody has to do anything about it.
+    /// Returns whether a binding is scheduled, without pending work.
     fn rests(&self, key: &Key) -> bool {
         let binding = self.world.get(key).unwrap_or_default();
         let is_scheduled = condition(&binding, "Scheduled").is_some_and(|known| known["status"] == "True");
@@ -590,7 +591,7 @@ fn first_binding(app: &str) -> Value {
     binding(app, 4, placement)
 }
 
-/// The whole of it on two clusters.
+/// Returns a workload that is complete on two clusters.
 fn everywhere() -> Value {
     json!({
         "clusterAffinity": {"clusterNames": CLUSTERS},
@@ -602,7 +603,7 @@ fn everywhere() -> Value {
 const HONEST: u64 = 0;
 const SILENT: u64 = 1;
 
-/// What the agents of the targets write, honest or not.
+/// Writes a report of the agents of the targets, correct or not.
 fn say(binding: &mut Value, way: u64) {
     let targets = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
     let known = binding["status"]["aggregatedStatus"].as_array().cloned().unwrap_or_default();
@@ -621,14 +622,14 @@ fn say(binding: &mut Value, way: u64) {
         2 | 3 => each(&|assigned| assigned / 2, "Healthy"),
         4 => each(&|_| 0, "Unhealthy"),
         5 => each(&|assigned| assigned, "Unknown"),
-        // More than there is, and of clusters that have nothing.
+        // More replicas than assigned, and from clusters that have none.
         6 => [each(&|assigned| assigned + 3, "Healthy"), known].concat(),
         // No numbers.
         7 => targets
             .iter()
             .map(|target| json!({"clusterName": target["name"], "applied": true, "health": "Healthy"}))
             .collect(),
-        // Only the first is heard of.
+        // Only the first one reports.
         8 => each(&|assigned| assigned, "Healthy").into_iter().take(1).collect(),
         _ => each(&|assigned| assigned, "Healthy"),
     };

@@ -23,7 +23,7 @@ async fn s4_5_new_replicas_are_ready_before_old_ones_go() {
     let key = &keys[0];
     assert_eq!(world.placed(key), "member1:2 member2:4");
     assert_eq!(summary(&world, &home), "moving 1");
-    // The scheduler leaves it alone, although there are more than four.
+    // The scheduler leaves it unchanged, although there are more than four.
     world.pass_seconds(5).await;
     assert_eq!(world.placed(key), "member1:2 member2:4");
     report(&world, key, &[("member1", 1), ("member2", 4)]).await;
@@ -55,7 +55,7 @@ async fn other_plans_leave_a_workload_to_the_run_that_moves_it() {
     assert_eq!(told["clusters"][1], json!({"name": "member2", "before": 4, "planned": 4, "now": 4}));
     let stands = reviewed(&world, json!({"select": [{}], "mode": "AsIs"})).await;
     assert_eq!(stands["moves"][0]["message"], why);
-    // A rebalance that runs the plan of this review leaves it alone, too.
+    // A rebalance that runs the plan of this review leaves it unchanged, too.
     let more = world.given(rebalance("more", json!({"expectPlan": told["planHash"]}))).await;
     world.settle().await;
     assert_eq!((phase(&world, &more), phase(&world, &home)), ("Completed".to_owned(), "Running".to_owned()));

@@ -1,7 +1,7 @@
-//! RebalanceSchedules in the whole system: clock, restarts, kills, and clusters that come back.
+//! RebalanceSchedules in the whole system: clock, restarts, kills, and recovering clusters.
 //!
-//! Only the loop under test has turns, so that what it makes stays as it is until the story ends
-//! it.
+//! Only the loop under test runs, so the rebalances it creates stay unchanged until the story ends
+//! them.
 
 use ballast::k8s::{GroupResource, Key};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::support::objects;
 
 const CREB: GroupResource = GroupResource::new("clusterrebalances.ballast.dev");
 
-/// More turns than any story needs.
+/// An upper bound on the turns of a story.
 const TURNS_MAX: usize = 50;
 
 fn schedule(spec: Value) -> Value {
@@ -39,7 +39,7 @@ async fn look(world: &mut World) {
     panic!("the schedule does not come to rest");
 }
 
-/// Moves the clock in steps, with a look after each.
+/// Advances the clock in steps, with a turn after each.
 async fn pass(world: &mut World, seconds: i64, step: i64) {
     for _ in 0..seconds / step {
         world.clock.advance_seconds(step);
@@ -55,7 +55,7 @@ fn made(world: &World) -> Vec<String> {
     world.client().view().list(CREB, None).map(|object| object.key.name.to_string()).collect()
 }
 
-/// The times that ClusterRebalances are there for.
+/// Returns the scheduled times of the ClusterRebalances.
 fn times(world: &World) -> Vec<String> {
     let mut times: Vec<String> = made(world)
         .iter()
@@ -124,7 +124,7 @@ async fn a_kill_between_any_two_commits_makes_nothing_twice_and_forgets_nothing(
         look(&mut world).await;
     }
     assert_eq!(times(&world).len(), 12, "{:?}", times(&world));
-    // The status and what was made are one transaction: each revision agrees.
+    // The status and the created rebalances are one transaction, so they agree at each revision.
     let mut served: Vec<String> = Vec::new();
     for state in world.history(&Key::cluster(REBS, "nightly")).await {
         served.extend(state["status"]["lastScheduleTime"].as_str().map(str::to_owned));
@@ -138,7 +138,7 @@ async fn in_berlin_a_night_has_its_time_once_or_not_at_all_or_twice() {
     let mut world = World::new().await;
     let limits = json!({"schedule": "30 2 * * *", "timeZone": "Europe/Berlin"});
     world.given(schedule(limits)).await;
-    // To 26 October 2024, where clocks go back on the 27th at 01:00 UTC.
+    // To 26 October 2024: clocks go back on the 27th at 01:00 UTC.
     let start = "2024-10-26T12:00:00Z".parse::<ballast::k8s::Time>().unwrap();
     world.clock.advance_seconds(start.seconds() - world.now().seconds());
     look(&mut world).await;
@@ -150,7 +150,7 @@ async fn in_berlin_a_night_has_its_time_once_or_not_at_all_or_twice() {
     for name in made(&world) {
         world.delete(&rebalance(&name)).await;
     }
-    // In spring they skip it: 30 March 2025 has no half past two.
+    // In spring the hour is skipped: 30 March 2025 has no half past two.
     let start = "2025-03-29T12:00:00Z".parse::<ballast::k8s::Time>().unwrap();
     world.clock.advance_seconds(start.seconds() - world.now().seconds());
     look(&mut world).await;
@@ -180,7 +180,7 @@ async fn forbid_waits_replace_aborts_and_histories_are_kept_short() {
     end(&world, &names[1], "Aborted").await;
     end(&world, &names[2], "Completed").await;
     look(&mut world).await;
-    // One successful and one failed one are kept.
+    // One successful and one failed rebalance are kept.
     assert_eq!(made(&world), names[1..]);
     assert_eq!(world.get(&key).unwrap()["status"].get("active"), None);
 }
@@ -213,7 +213,7 @@ async fn a_recovery_makes_one_over_restarts_and_flapping_makes_none() {
     pass(&mut world, 600, 60).await;
     assert_eq!(made(&world).len(), 1);
     assert_eq!(world.get(&key).unwrap()["status"].get("recoveries"), None);
-    // The next outage is followed again.
+    // The next outage is handled again.
     report(&world, "member1", "Unknown").await;
     look(&mut world).await;
     world.crash().await;
@@ -237,7 +237,7 @@ async fn what_a_deleted_schedule_made_goes_and_a_new_one_of_the_name_begins_anew
     let create = ballast::registry::Change::Create(foreign);
     world.client().batch(vec![(CREB, create)], ballast::registry::Atomicity::All).await.unwrap();
     world.delete(&key).await;
-    // Nobody has seen the deletion yet.
+    // The deletion has not been processed yet.
     world.crash().await;
     look(&mut world).await;
     assert_eq!(made(&world), ["by-hand"]);

@@ -1,5 +1,5 @@
-//! When a binding is scheduled, in which mode, and what is written (R1-R7, R26-R37, R40-R55,
-//! R70-R72, C9, C19).
+//! When and in which mode a binding is scheduled, and the resulting writes (R1-R7, R26-R37,
+//! R40-R55, R70-R72, C9, C19).
 
 use ballast::engine::karmada::Profile;
 use ballast::k8s::Key;
@@ -108,7 +108,8 @@ async fn r32_a_fresh_pass_without_room_is_tried_again_as_fresh_when_there_is_roo
     assert_eq!(world.placed(&key), "member1:4 member2:4", "afresh, though member2 had four");
 }
 
-/// All clusters are closed to new workloads, but tolerate the present one. Nobody asked to lose it.
+/// All clusters are closed to new workloads, but tolerate the present one. Its removal was not
+/// requested.
 #[tokio::test]
 async fn r32_a_fresh_pass_that_finds_no_cluster_leaves_the_workload_running_where_it_is() {
     let (mut world, key) = nginx_on_member2().await;
@@ -140,7 +141,7 @@ async fn r32_a_fresh_pass_that_finds_no_cluster_leaves_the_workload_running_wher
     assert!(world.history(&key).await.iter().skip(2).all(|state| !placed(state).is_empty()), "in every state");
 }
 
-/// A lost cluster is tainted like one that is closed by hand (D128).
+/// A failed cluster is tainted like one that is cordoned by hand (D128).
 #[tokio::test]
 async fn a_scale_up_goes_to_open_clusters_and_waits_where_there_are_none() {
     let (mut world, key) = nginx().await;
@@ -288,7 +289,7 @@ async fn r72_the_transition_time_moves_only_with_the_status() {
     let time = |binding: &Value| condition(binding, "Scheduled").unwrap()["lastTransitionTime"].clone();
     assert_eq!(time(&after), time(&before));
     assert_ne!(after["status"]["lastScheduledTime"], before["status"]["lastScheduledTime"]);
-    // FullyApplied flips with what the clusters report, and its time with it.
+    // FullyApplied follows the reports of the clusters, and its transition time with it.
     let applied = |binding: &Value| {
         let condition = condition(binding, "FullyApplied").unwrap();
         (condition["status"].clone(), condition["lastTransitionTime"].clone())
@@ -386,17 +387,18 @@ async fn a_placement_is_enough_except_for_karmada_which_wants_a_policy_s_label()
     }
 }
 
-/// A timestamp on a binding that no pass has placed yet: only our profile owes it a pass.
+/// A timestamp on a binding that no pass has placed yet: only Ballast's profile requires a pass for
+/// it.
 #[tokio::test]
 async fn a_pass_is_owed_by_the_rules_of_the_profile_wherever_that_is_asked() {
     for (profile, is_pending) in [(Profile::ours(), true), (Profile::karmada(), false)] {
         let mut world = World::with(profile).await;
         world.given(cluster("member1")).await;
-        // Copied to every cluster, so it is decided at every chance, asked for or not.
+        // A duplicated workload is rescheduled at every opportunity, without a trigger.
         let key = world.given(binding("nginx", 2, json!({}))).await;
         world.settle().await;
         assert_eq!(world.placed(&key), "member1:2");
-        // Past the server, so that no event asks for a pass.
+        // Bypass the server, so that no event triggers a pass.
         world
             .damage(&key, |binding| {
                 binding["spec"]["rescheduleTriggeredAt"] = json!("2024-04-17T15:00:00Z");

@@ -1,4 +1,4 @@
-//! The user stories of the seeds, by their names.
+//! The user stories of the seeds, by name.
 
 use ballast::k8s::Key;
 use serde_json::json;
@@ -70,7 +70,7 @@ async fn r43_r46_seed_001_story_3_an_aggregated_application_gathers_where_all_of
     let key = world.given(binding("nginx", 5, aggregated())).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member1:3 member2:2");
-    // Room for two more: its own three count as available, though no cluster reports them.
+    // Capacity for two more: its own three count as available, though no cluster reports them.
     let more = json!("5");
     world
         .edit(&key_of("member1"), |cluster| cluster["status"]["resourceSummary"]["allocatable"]["pods"] = more.clone())

@@ -1,13 +1,13 @@
-//! Seeded lives of a fleet that a RebalanceSchedule with an objective keeps in shape, behind gates
-//! that say yes, no, or nothing. Meanwhile workloads grow and shrink, prices change, a cluster is
-//! lost and comes back, users pause, abort and suspend, agents report late, the store fails, and
-//! the process is killed between any two steps.
+//! Randomized simulation of a fleet under a RebalanceSchedule with an objective, behind gates that
+//! allow, deny or do not respond. Meanwhile workloads are scaled, prices change, a cluster fails
+//! and recovers, users pause, abort and suspend, agents report late, the store fails, and the
+//! process is killed between any two steps.
 //!
-//! `safe_judge` reads every row for bounds and floors. `Shape` judges the rest: no cluster is given
-//! more than it has, no wave begins while a gate holds the one before, no plan for Cost makes
-//! anything dearer, and a schedule has one rebalance under way at most. It counts the replicas that
-//! a later run takes back. At the end every rebalance is over. `cargo sim -- --only shape` lives
-//! other lives.
+//! `safe_judge` checks every row for bounds and floors. `Shape` checks the rest: no cluster is
+//! overcommitted, no wave begins while a gate blocks the previous one, no plan for Cost raises the
+//! cost, and a schedule has at most one rebalance in progress. It counts the replicas that a later
+//! run moves back. At the end every rebalance has finished. `cargo sim -- --only shape` runs
+//! further seeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,18 +28,18 @@ use super::world::{CLUSTER, CREB, MOVES, RB, World, condition};
 
 pub const STEPS: usize = 120;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
-/// The annotation that says what a core costs there.
+/// The annotation with the price of a core in a cluster.
 const PRICE: &str = "ballast.dev/price-cpu";
-/// Prices that clusters have. Without one, a cluster is left alone by Cost.
+/// Prices of clusters. Cost ignores a cluster without one.
 const PRICES: [Option<&str>; 4] = [None, Some("1"), Some("2"), Some("4")];
-/// Pods that each has room for.
+/// The capacity of each cluster in pods.
 const ROOM: [u32; 3] = [40, 30, 20];
 const APPS: [&str; 8] = ["web", "db", "cache", "queue", "mail", "batch", "search", "log"];
-/// More turns than the workers need to come to rest.
+/// An upper bound on the turns until the workers are idle.
 const TURNS_MAX: usize = 500;
-/// Longer than any timeout, grace period or backoff of these lives, in tens of seconds.
+/// Longer than any timeout, grace period or backoff of these simulations, in tens of seconds.
 const TENS_OF_SECONDS_MAX: usize = 240;
-/// Replicas that a later run takes back, of 100 that the schedules move.
+/// The maximum of replicas that a later run moves back, per 100 that the schedules move.
 const TAKEN_BACK_MAX: usize = 10;
 
 #[tokio::test]
@@ -56,19 +56,19 @@ async fn sg13_and_sg20_a_schedule_keeps_bounds_floors_room_and_gates_whatever_ha
     assert!(taken_back * 100 <= moved * TAKEN_BACK_MAX, "{taken_back} of {moved} replicas were taken back");
 }
 
-/// How much was seen.
+/// Counters of one simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// Rebalances that schedules have made.
+    /// Rebalances that schedules have created.
     pub runs: usize,
     /// Replicas that they have moved.
     pub moved: usize,
-    /// Of those, replicas that left for a cluster and came back by a later run, while nothing else
-    /// had changed their workload.
+    /// Of those, replicas that a later run moved back, without another change of their workload in
+    /// between.
     pub taken_back: usize,
-    /// Moves that have begun behind gates.
+    /// Moves that began behind gates.
     pub waves: usize,
-    /// Plans for Cost that save something.
+    /// Plans for Cost with a saving.
     pub cheaper: usize,
 }
 
@@ -82,7 +82,7 @@ impl Seen {
     }
 }
 
-/// A server that says yes two times of three.
+/// A gate server that allows two of three requests.
 #[derive(Default)]
 struct Moody {
     asked: AtomicU64,
@@ -105,7 +105,7 @@ struct Life {
     schedule: Key,
 }
 
-/// One life of so many steps: what was judged of it, or what is wrong with it.
+/// Runs one simulation of `steps` steps. Returns the counts of checks, or the first violation.
 pub async fn live(seed: u64, steps: usize) -> Result<(Judged, Seen), String> {
     let mut life = Life::begin(seed).await;
     let mut taken = Vec::new();
@@ -126,7 +126,7 @@ impl Life {
         let mut dice = Dice(seed);
         for (name, pods) in CLUSTERS.into_iter().zip(ROOM) {
             let mut cluster = small_cluster(name, pods);
-            // The first one always has a price, so that Cost knows of one.
+            // The first one always has a price, so that Cost has one known price.
             if let Some(price) = Some("3").filter(|_| name == CLUSTERS[0]).or_else(|| dice.pick(&PRICES)) {
                 cluster["metadata"]["annotations"] = json!({PRICE: price});
             }
@@ -196,7 +196,7 @@ impl Life {
             9 | 10 => self.skew().await,
             11..=13 => self.report_all().await,
             14..=18 => {
-                // A promise outlives what is not reported meanwhile.
+                // A reservation outlasts the time without reports.
                 let seconds = self.dice.pick(&[1, 30, 60, 120]);
                 let said = self.report_all().await;
                 self.world.clock.advance_seconds(seconds);
@@ -210,7 +210,7 @@ impl Life {
         }
     }
 
-    /// Somebody puts a workload on one cluster, if that has the room.
+    /// Moves a workload to one cluster with enough capacity, as a user.
     async fn skew(&mut self) -> String {
         let (at, place) = (self.dice.below(APPS.len()), self.dice.below(CLUSTERS.len()));
         let (app, member) = (APPS[at], CLUSTERS[place]);
@@ -228,7 +228,7 @@ impl Life {
         format!("{app} is all on {member}: {}", self.world.put(&self.bindings[at], change).await.is_ok())
     }
 
-    /// Everything is ready where it is assigned, and where it is being evicted.
+    /// Reports everything as ready where it is assigned or being evicted.
     async fn report_all(&mut self) -> String {
         let mut is_stored = true;
         for key in &self.bindings {
@@ -273,14 +273,14 @@ impl Life {
     fn rests(&self, key: &Key) -> bool {
         let binding = self.world.get(key).unwrap();
         let is_scheduled = condition(&binding, "Scheduled").is_some_and(|known| known["status"] == "True");
-        // A pass that the store has failed comes again later.
+        // A pass that failed at the store is retried later.
         let there: i64 = shares(&binding["spec"]["clusters"]).values().sum();
         is_scheduled
             && Some(there) == binding["spec"]["replicas"].as_i64()
             && binding["spec"]["gracefulEvictionTasks"].as_array().is_none_or(Vec::is_empty)
     }
 
-    /// All is mended, the schedule is suspended, and what it has begun ends.
+    /// Ends the faults, suspends the schedule, and lets its rebalances finish.
     async fn end(mut self) -> Result<(Judged, Seen), String> {
         self.world.mend();
         for name in CLUSTERS {
@@ -299,7 +299,7 @@ impl Life {
             if is_at_rest {
                 break;
             }
-            // A gate may have paused it. Somebody resumes it, which takes two edits.
+            // A gate may have paused it. A resume by a user takes two edits.
             for key in self.rebalances() {
                 let object = self.world.get(&key).unwrap();
                 if object["status"]["phase"] == "Paused" {
@@ -328,7 +328,7 @@ impl Life {
     }
 }
 
-/// Every two minutes, with any objective, and with a gate or without.
+/// Returns a schedule for every two minutes, with a random objective, with or without a gate.
 fn schedule(dice: &mut Dice) -> Value {
     let goal = dice.pick(&["Balance", "Balance", "Balance", "Pack", "Survive", "Cost", "Cost"]);
     let mut objective = json!({"goal": goal});
@@ -353,30 +353,30 @@ fn schedule(dice: &mut Dice) -> Value {
             "successfulHistoryLimit": 100, "failedHistoryLimit": 100}})
 }
 
-/// Judges what the rows say of room, gates and runs.
+/// Checks capacity, gates and runs row by row.
 #[derive(Default)]
 struct Shape {
     bindings: BTreeMap<Key, Value>,
     rebalances: BTreeMap<String, Value>,
     /// The prices of the clusters that have one.
     prices: BTreeMap<Key, Value>,
-    /// Those that each run for Cost was planned by.
+    /// The prices that each run for Cost was planned with.
     planned_by: BTreeMap<String, BTreeMap<Key, Value>>,
     /// Moves that have begun.
     begun: BTreeSet<String>,
     /// The rebalance of a move that begins behind gates, and the move.
     begins: Option<(String, String)>,
-    /// What the newest run took off each cluster, by workload, while nothing else changed it.
+    /// The changes by the newest run, by workload, as long as nothing else changes it.
     left: BTreeMap<String, Left>,
     seen: Seen,
 }
 
-/// What one run has done to a workload.
+/// The changes of a workload by one run.
 struct Left {
     run: String,
-    /// How many wanted replicas it had.
+    /// The desired replicas.
     replicas: Value,
-    /// The prices that it was planned by, if it was for Cost.
+    /// The prices of the plan, if its goal was Cost.
     prices: BTreeMap<Key, Value>,
     /// The change of each cluster.
     by_cluster: BTreeMap<String, i64>,
@@ -399,7 +399,7 @@ impl Shape {
         Ok(())
     }
 
-    /// No cluster gets more pods than it has room for.
+    /// Checks that no cluster has more pods assigned than its capacity.
     fn binding(&mut self, key: Key, object: Value) -> Result<(), String> {
         let before = self.bindings.insert(key, object.clone()).unwrap_or_default();
         let (was, is) = (shares(&before["spec"]["clusters"]), shares(&object["spec"]["clusters"]));
@@ -436,7 +436,7 @@ impl Shape {
         if running > 1 { Err(format!("{running} runs of one schedule at once")) } else { Ok(()) }
     }
 
-    /// No plan for Cost makes anything dearer, and it is planned by the prices of this moment.
+    /// Checks that a plan for Cost does not raise the cost, and uses the current prices.
     fn planned(&mut self, uid: &str, object: &Value) -> Result<(), String> {
         let is_for_cost = object["spec"]["objective"]["goal"] == "Cost";
         let prices = if is_for_cost { self.prices.clone() } else { BTreeMap::new() };
@@ -452,7 +452,8 @@ impl Shape {
         let has_begun = !object["status"]["startedAt"].is_null();
         if has_begun && self.begun.insert(uid) && rebalance["spec"]["rollout"]["gates"].is_array() {
             self.seen.waves += 1;
-            // The rebalance is the last row of each transaction, and says there whether it may.
+            // The rebalance is the last row of each transaction, and contains whether the move may
+            // begin.
             self.begins = Some((owner.to_owned(), object["metadata"]["name"].to_string()));
         }
         if object["status"]["phase"] == "Settled" && rebalance["spec"]["undo"].is_null() {

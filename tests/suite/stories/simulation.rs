@@ -1,11 +1,11 @@
-//! Seeded lives of a whole system: users trigger (one or everything), scale, suspend, hand over and
-//! make anew, edit policies and the lists of rebalancers; clusters fail, recover, go (at once, or
-//! held by a finalizer) and come, lose `Ready` and are ready again; workloads fail where they run;
-//! the store fails, the log is compacted, the clock steps, the process crashes between any two
-//! steps. After the faults end everything must settle, with no trigger lost or served twice, and
-//! everything written must be true. No eviction takes away what is not ready elsewhere
-//! (`copies_judge`). A failing seed is kept in `SEEDS_OF_OLD`. `cargo sim -- --seed
-//! N --steps M` (tests/sim) lives other lives, and longer ones.
+//! Randomized simulation of a whole system. Users trigger (one workload or all), scale, suspend,
+//! hand over and recreate, edit policies and the lists of rebalancers; clusters fail, recover,
+//! disappear (at once, or held by a finalizer) and join, lose `Ready` and regain it; workloads fail
+//! where they run; the store fails, the log is compacted, the clock steps, and the process crashes
+//! between any two steps. After the faults end everything must settle, with no trigger lost or
+//! served twice, and every written state must be consistent. No eviction removes replicas that are
+//! not ready elsewhere (`copies_judge`). Failing seeds are kept in `SEEDS_OF_OLD`. `cargo sim --
+//! --seed N --steps M` (tests/sim) runs further and longer simulations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub const STEPS: usize = 60;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
 const APPS: [&str; 4] = ["web", "db", "cache", "queue"];
 
-/// What befalls the server itself, in the lives of both families.
+/// Faults of the server itself, in the simulations of both API families.
 pub enum Mishap {
     ClockSteps,
     StoreFails,
@@ -37,7 +37,7 @@ pub enum Mishap {
 }
 
 impl Mishap {
-    /// Says what happened.
+    /// Injects the fault. Returns its description.
     pub async fn befall(self, world: &mut World, dice: &mut Dice) -> String {
         match self {
             Mishap::ClockSteps => {
@@ -66,14 +66,14 @@ impl Mishap {
     }
 }
 
-/// What may happen in a life.
+/// The events of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
-    /// What there was when `SEEDS_OF_OLD` failed: another face on the dice, and they would live
-    /// other lives.
+    /// The events that existed when `SEEDS_OF_OLD` failed: additional ones would change the
+    /// simulations of these seeds.
     OfOld,
     All,
-    /// All, and somebody is asked about each placement, who refuses some and answers others late.
+    /// All, with a webhook for each placement that denies some and is late for others.
     Asked,
 }
 
@@ -83,10 +83,10 @@ struct Life {
     faults: Faults,
     doorkeeper: Option<Arc<Doorkeeper>>,
     bindings: BTreeMap<&'static str, Key>,
-    /// Triggers that were accepted for sure, and those that may have been.
+    /// Triggers: certainly accepted, and possibly accepted.
     accepted: BTreeMap<&'static str, (usize, usize)>,
     rebalancers: Vec<Key>,
-    /// Rebalancers that had a time to live at some time.
+    /// Rebalancers that ever had a time to live.
     mortal: BTreeSet<Key>,
     policies: BTreeMap<&'static str, Key>,
 }
@@ -104,7 +104,7 @@ async fn whatever_happens_everything_settles_and_no_trigger_is_lost_or_served_tw
     }
 }
 
-/// Allows most placements, refuses some, and answers others late.
+/// Returns a webhook that allows most placements, denies some, and responds late to others.
 fn moody(seed: u64) -> Arc<Doorkeeper> {
     let mut dice = Dice(!seed);
     Doorkeeper::new(move |_| match dice.roll(8) {
@@ -115,12 +115,13 @@ fn moody(seed: u64) -> Arc<Doorkeeper> {
     })
 }
 
-/// Whether workers miss events in the lives of a seed: in half of them, of even and of odd seeds.
+/// Returns whether workers miss events in the simulation of a seed: in half of them, of even and of
+/// odd seeds.
 pub fn is_forgetful(seed: u64) -> bool {
     seed / 2 % 2 == 1
 }
 
-/// One life of so many steps, and what is wrong at its end.
+/// Runs one simulation of `steps` steps, and returns the violations at its end.
 pub async fn live(seed: u64, steps: usize, faults: Faults) -> Result<(), String> {
     let mut life = Life::begin(seed, faults).await;
     let mut taken = Vec::new();
@@ -141,7 +142,7 @@ impl Life {
             world.be_forgetful().await;
         }
         if faults != Faults::OfOld {
-            // So that a task for everything is finished from its intent.
+            // A task for all workloads is then completed from its intent.
             world.marking =
                 MarkingLimits { per_commit_max: 1, in_request_max: Duration::ZERO, ..MarkingLimits::default() };
             world.crash().await;
@@ -188,7 +189,7 @@ impl Life {
             2 | 3 => {
                 let name = format!("demo-{}", self.dice.roll(u64::MAX));
                 let created = self.world.try_given(rebalancer(&name, vec![deployment(app)])).await;
-                // On an error nothing was stored: the writer answers after the store.
+                // On an error nothing was stored: the writer responds after the store.
                 if let Ok(key) = &created {
                     self.will_be_triggered(app);
                     self.rebalancers.push(key.clone());
@@ -273,8 +274,8 @@ impl Life {
         }
     }
 
-    /// A rebalancer that names the application was accepted. One whose binding is gone finds none,
-    /// or the next one.
+    /// Accounts for an accepted rebalancer that names the application. If the binding is deleted,
+    /// it finds none, or the next one.
     fn will_be_triggered(&mut self, app: &'static str) {
         let is_there = self.world.get(&self.bindings[app]).is_some();
         let (sure, maybe) = self.accepted.get_mut(app).unwrap();
@@ -313,12 +314,12 @@ impl Life {
         format!("{app}'s policy changes: {}", done.is_ok())
     }
 
-    /// Its list, the list's order, or its time to live.
+    /// Changes the list of a rebalancer, its order, or its time to live.
     async fn change_a_rebalancer(&mut self, app: &'static str) -> String {
         let key = self.rebalancers[self.dice.roll(self.rebalancers.len() as u64) as usize].clone();
         let Some(known) = self.world.get(&key) else { return format!("{} is gone", key.name) };
         let what = self.dice.roll(3);
-        // Who waits while the clock is set back waits up to twice as long; the end of a life is
+        // A wait while the clock is set back takes up to twice as long; the end of a simulation is
         // longer than that.
         let ttl = self.dice.pick(&[None, Some(0), Some(20), Some(300)]);
         let is_new = !known["spec"].to_string().contains(&format!("\"{app}\""));
@@ -340,7 +341,7 @@ impl Life {
         format!("a rebalancer changes ({what} {app} {ttl:?}): {done}")
     }
 
-    /// As whoever makes bindings does it: by the policy of now.
+    /// Returns the next binding, with the current policy.
     fn next_binding(&self, app: &str) -> Value {
         let mut binding = first_binding(app, self.faults);
         if let Some(policy) = self.policies.get(app).and_then(|key| self.world.get(key)) {
@@ -349,20 +350,20 @@ impl Life {
         binding
     }
 
-    /// Somebody deletes the binding, somebody makes it again.
+    /// Deletes the binding and creates it again, as users.
     async fn make_anew(&mut self, app: &'static str) -> String {
         let key = self.bindings[app].clone();
         if self.world.get(&key).is_some() {
             if self.world.try_delete(&key).await.is_err() {
                 return format!("{app} goes: false");
             }
-            // Whoever has named it and was not served yet may find the next one.
+            // An unserved rebalancer that names it may find the next binding.
             self.accepted.insert(app, (0, self.rebalancers.len()));
         }
         format!("{app} is made anew: {}", self.world.try_given(self.next_binding(app)).await.is_ok())
     }
 
-    /// Ends the faults, waits as long as backoffs may last, and judges.
+    /// Ends the faults, waits for all backoffs, and checks the result.
     async fn end(mut self) -> Result<(), String> {
         self.world.mend();
         if let Some(doorkeeper) = &self.doorkeeper {
@@ -372,18 +373,18 @@ impl Life {
         for name in CLUSTERS {
             let key = Key::cluster(CLUSTER, name);
             if self.world.get(&key).is_some_and(|cluster| !cluster["metadata"]["finalizers"].is_null()) {
-                // Also one that was held, and whose deletion failed.
+                // Also a cluster that a finalizer held after a failed deletion.
                 self.world.edit(&key, |cluster| cluster["metadata"]["finalizers"] = json!([])).await;
             }
             match self.world.get(&key) {
-                // It may have come without its status: that is a write of its own.
+                // It may have been created without its status, which is a separate write.
                 Some(_) => {
                     let (whole, now) = (cluster(name)["status"].clone(), self.world.now());
                     let heal = |cluster: &mut Value| {
                         let conditions = cluster["status"]["conditions"].take();
                         cluster["status"] = whole.clone();
                         if conditions.is_array() {
-                            // Taints that it got for not being ready are not ours to take away.
+                            // The taints for missing readiness are removed by the server alone.
                             cluster["status"]["conditions"] = conditions;
                             say_ready(cluster, "True", now);
                             let taints = cluster["spec"]["taints"].as_array_mut();
@@ -411,7 +412,7 @@ impl Life {
             self.world.edit(key, heal).await;
         }
         self.world.pass_seconds(25).await;
-        // Who stays in the last of its groups may have to wait there until an eviction is over.
+        // A workload in the last of its groups may wait there until an eviction has ended.
         for _ in 0..4 {
             self.agents_report().await;
             self.look_on(20).await;
@@ -422,7 +423,7 @@ impl Life {
                 return Err(format!("a ready cluster is still tainted: {cluster}"));
             }
         }
-        // An application that failed on each of its clusters has nowhere to go until it has left
+        // An application that failed on each of its clusters has no candidates until it has left
         // them.
         let is_leaving = |key: &Key| {
             let binding = self.world.get(key);
@@ -435,7 +436,7 @@ impl Life {
         for key in &self.rebalancers {
             self.judge_rebalancer(key)?;
         }
-        // Evictions of which no cluster reports anything end with their grace period.
+        // Evictions without any report end with their grace period.
         self.agents_report().await;
         self.look_on(620).await;
         for (app, key) in &self.bindings {
@@ -450,7 +451,7 @@ impl Life {
         let revision = self.world.client().view().revision;
         self.look_on(320).await;
         let mut restless = self.world.written_since(revision).await;
-        // What was told an hour ago is forgotten.
+        // Events expire after an hour.
         restless.retain(|change| change.key.resource.resource() != "events");
         if !restless.is_empty() {
             return Err(format!("it does not come to rest: {restless:#?}"));
@@ -464,7 +465,7 @@ impl Life {
         copies_judge::judge(&self.world).await
     }
 
-    /// The agents call healthy what runs on their clusters, where any agent reports at all.
+    /// Reports all workloads as healthy, where any agent reports.
     async fn agents_report(&mut self) {
         for key in self.bindings.values() {
             let Some(binding) = self.world.get(key) else { continue };
@@ -483,7 +484,7 @@ impl Life {
         }
     }
 
-    /// Passes time in longer steps, where nothing is expected to happen.
+    /// Advances the clock in longer steps, in which no change is expected.
     async fn look_on(&mut self, seconds: i64) {
         for _ in 0..seconds / 20 {
             self.world.clock.advance_seconds(20);
@@ -499,7 +500,7 @@ impl Life {
         let observed = status["observedWorkloads"].as_array().map_or(&[][..], Vec::as_slice);
         let is_done = |workload: &Value| {
             let result = observed.iter().find(|observed| observed["workload"] == *workload);
-            // Where the binding was made anew, there was none for a while.
+            // While the binding was recreated, it did not exist for a while.
             let results: &[&str] =
                 if self.faults != Faults::OfOld { &["Successful", "Failed"] } else { &["Successful"] };
             result.is_some_and(|observed| results.iter().any(|result| observed["result"] == **result))
@@ -513,7 +514,7 @@ impl Life {
 
     async fn judge(&self, app: &str, key: &Key) -> Result<(), String> {
         let mut history = self.world.history(key).await;
-        // A deletion is a state, too, and another binding may follow it.
+        // A deletion is a state as well, and another binding may follow it.
         let uid = history.last().expect("it was created")["metadata"]["uid"].clone();
         history.retain(|binding| binding["metadata"]["uid"] == uid);
         let (sure, maybe) = self.accepted[app];
@@ -528,7 +529,7 @@ impl Life {
             if timestamp(after) < timestamp(before) || last(after) < last(before) {
                 return Err(format!("time goes back: {before} {after}"));
             }
-            // A pass of ours counts as success only where it leaves nothing pending.
+            // A pass of Ballast is successful only if no trigger is pending afterwards.
             if last(after) != last(before) && is_pending(after) {
                 return Err(format!("a success that serves nothing: {after}"));
             }
@@ -579,7 +580,7 @@ fn first_binding(app: &str, faults: Faults) -> Value {
     binding
 }
 
-/// The policy that manages the application.
+/// Returns the policy that manages the application.
 fn policy(app: &str, placement: Value) -> Value {
     json!({
         "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
@@ -593,8 +594,8 @@ fn policy(app: &str, placement: Value) -> Value {
     })
 }
 
-/// How an application leaves a cluster where it fails. Not `Never`: somebody would have to end its
-/// evictions.
+/// Returns the failover behavior of an application. Never `Never`: its evictions would only end by
+/// a user.
 fn when_it_fails(app: &str) -> Value {
     match app {
         "web" => json!({"decisionConditions": {"tolerationSeconds": 0}, "purgeMode": "Directly"}),
@@ -604,7 +605,7 @@ fn when_it_fails(app: &str) -> Value {
     }
 }
 
-/// What the agent of a cluster writes.
+/// Writes the `Ready` condition as the agent of a cluster.
 fn say_ready(cluster: &mut Value, ready: &str, now: Time) {
     if condition(cluster, "Ready").is_none_or(|known| known["status"] != ready) {
         let now = now.to_string();
@@ -613,7 +614,7 @@ fn say_ready(cluster: &mut Value, ready: &str, now: Time) {
     }
 }
 
-/// What the agent of a cluster writes about a workload.
+/// Writes the health of a workload as the agent of a cluster.
 fn say_health(binding: &mut Value, cluster: &str, health: &str) {
     if !binding["status"]["aggregatedStatus"].is_array() {
         binding["status"]["aggregatedStatus"] = json!([]);
@@ -643,7 +644,7 @@ fn last(binding: &Value) -> Option<Time> {
     time(&binding["status"]["lastScheduledTime"])
 }
 
-/// What holds in every state that anybody could have read.
+/// Checks an invariant of every readable state.
 fn tells_the_truth(binding: &Value) -> Result<(), String> {
     let list = |field: &str| binding["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
     let (targets, tasks) = (list("clusters"), list("gracefulEvictionTasks"));
@@ -672,7 +673,7 @@ fn tells_the_truth(binding: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The trigger whose pass is pending.
+/// Returns the trigger of the pending pass.
 fn pending_pass(binding: &Value) -> &Value {
     &binding["metadata"]["annotations"]["ballast.dev/owed"]
 }

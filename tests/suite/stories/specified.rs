@@ -1,5 +1,5 @@
-//! Stories of specified replicas (seed 003): the user gives the numbers, and changes are shared
-//! evenly.
+//! Stories of specified replicas (seed 003): the user specifies the numbers, and changes are
+//! divided evenly.
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::events::events_about;
 use super::fleet::{binding, cluster, deployment, rebalancer};
 use super::world::{World, condition};
 
-/// c1 is in region A. c2 and c3 are in region B.
+/// Creates c1 in region A, and c2 and c3 in region B.
 async fn world() -> World {
     let world = World::new().await;
     for (name, region) in [("c1", "A"), ("c2", "B"), ("c3", "B")] {
@@ -31,7 +31,7 @@ fn specified(entries: &[(Value, i64)]) -> Value {
     }})
 }
 
-/// A binding with the seven replicas of the document: two, one and four.
+/// Creates a binding with the seven replicas of the document: two, one and four.
 async fn seven(world: &mut World) -> Key {
     let named = |name: &str, replicas: i64| (json!({"clusterNames": [name]}), replicas);
     let placement = specified(&[named("c1", 2), named("c2", 1), named("c3", 4)]);
@@ -75,7 +75,7 @@ async fn r136_r149_a_list_of_regions_with_one_number_shares_the_difference_over_
     }
 }
 
-/// The strategy `Regions` without a number, for the clusters of these entries.
+/// Returns the strategy `Regions` without a number, for the clusters of these entries.
 fn listed_regions(entries: &[Value]) -> Value {
     let entries = entries.iter().map(|target| json!({"targetCluster": target, "extendFields": {}}));
     json!({"replicaScheduling": {
@@ -223,7 +223,7 @@ async fn r150_r152_a_strategy_of_one_s_own_is_passed_through_and_left_to_its_sch
     assert!(told["message"].as_str().unwrap().contains("ByMoonPhase"), "{told:?}");
 }
 
-/// C22: for entries that select by region, overlaps are known only when the clusters are.
+/// C22: overlaps of entries that select by region depend on the known clusters.
 #[tokio::test]
 async fn c22_a_cluster_that_two_entries_select_has_the_first_and_somebody_is_told() {
     let mut world = world().await;

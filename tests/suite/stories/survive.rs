@@ -1,5 +1,5 @@
-//! What the loss of a domain would strand (SG21, SG22): the answer is that of a review that
-//! supposes the loss.
+//! Replicas stranded by the failure of a domain (SG21, SG22): the result equals a review that
+//! supposes the failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::safe_reviews::{post, reviewed};
 use super::world::{CLUSTER, World};
 use crate::support::objects::with;
 
-/// A sequence of numbers that is the same in every run.
+/// A deterministic sequence of random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -21,7 +21,7 @@ impl Chance {
     }
 }
 
-/// Six clusters in three regions that are nearly full, and workloads of several divisions.
+/// Creates six nearly full clusters in three regions, and workloads of several divisions.
 async fn fleet(seed: u64) -> (World, Vec<Key>) {
     let mut world = World::new().await;
     let mut chance = Chance(seed);
@@ -47,7 +47,7 @@ async fn fleet(seed: u64) -> (World, Vec<Key>) {
     (world, keys)
 }
 
-/// The workloads that a Steady review refuses that supposes that these clusters are gone, each with
+/// Returns the workloads that a Steady review with these clusters absent cannot place, each with
 /// the replicas on them.
 async fn refused(world: &World, keys: &[Key], gone: &BTreeSet<String>) -> BTreeMap<String, Vec<(String, i64)>> {
     let absent: Vec<Value> = gone.iter().map(|name| json!({"name": name, "absent": true})).collect();
@@ -64,15 +64,15 @@ async fn refused(world: &World, keys: &[Key], gone: &BTreeSet<String>) -> BTreeM
     status["unplaceable"].as_array().into_iter().flatten().map(entry).collect()
 }
 
-/// The cluster reports that it is not Ready. No worker has acted on it yet.
+/// Reports the cluster as not Ready. No worker has acted on it yet.
 async fn lose(world: &World, name: &str) {
     let condition = json!([{"type": "Ready", "status": "False", "reason": "r", "message": "m",
         "lastTransitionTime": world.now()}]);
     world.edit(&Key::cluster(CLUSTER, name), |cluster| cluster["status"]["conditions"] = condition.clone()).await;
 }
 
-/// The difference between the reviews without the lost clusters and those of the domain, and
-/// without the lost clusters: the replicas and workloads that fit nowhere.
+/// Returns the replicas and workloads that fit nowhere after the failure of the domain, minus those
+/// of the present failures, from two reviews.
 async fn by_reviews(
     world: &World,
     keys: &[Key],
@@ -163,7 +163,7 @@ async fn a_further_loss_adds_to_the_present_ones_in_every_answer() {
     let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
     let (replicas, _) = by_reviews(&world, &keys, &named(&["a"]), &named(&["b"])).await;
     assert_eq!((answers["b"], replicas > 0), (replicas, true));
-    // What if supposes the further loss alone, and adds it to the present one.
+    // A what-if supposes only the further failure, in addition to the present ones.
     assert_eq!(refused(&world, &keys, &named(&["b"])).await, refused(&world, &keys, &named(&["a", "b"])).await);
     assert_ne!(refused(&world, &keys, &named(&[])).await, refused(&world, &keys, &named(&["b"])).await);
 }
@@ -191,7 +191,7 @@ async fn sg21_questions_that_make_no_sense_are_refused_at_their_fields() {
     assert_eq!(refused(review, ask(json!({"explain": "Full"}))).await, ["spec.explain"]);
 }
 
-/// How often the metric is looked for.
+/// The maximum number of reads of the metric.
 const TRIES_MAX: usize = 100;
 
 #[tokio::test]
@@ -199,8 +199,7 @@ async fn sg22_a_metric_tells_what_the_worst_loss_would_strand() {
     let (mut world, _) = fleet(3).await;
     let status = reviewed(&world, json!({"select": [{}], "survive": {"by": "Region"}})).await;
     let worst = status["survival"][0]["strandedReplicas"].as_i64().unwrap();
-    // All tests share the metrics of the process. The world of another one may have no regions, and
-    // take the line away again.
+    // All tests share the metrics of the process. A world without regions may remove the series.
     for _ in 0..TRIES_MAX {
         world.clock.advance_seconds(600);
         world.settle().await;
@@ -227,7 +226,7 @@ async fn any_number_of_clusters_can_be_supposed_to_be_lost() {
     let absent: Vec<Value> = (0..390).map(|index| json!({"name": format!("m{index}"), "absent": true})).collect();
     let lost = json!({"select": [{}], "mode": "Steady", "explain": "Full", "suppose": {"clusters": absent}});
     let status = reviewed(&world, lost).await;
-    // m399 has 20 places, and each workload has one of its two replicas there.
+    // m399 has capacity for 20, and each workload has one of its two replicas there.
     let count = |field: &str| status["summary"][field].as_i64().unwrap();
     assert_eq!((count("selected"), count("toMove") + count("failed")), (18, 18), "{}", status["summary"]);
     let new: Vec<Value> = (0..400).map(|index| json!({"name": format!("n{index}"), "like": "m0"})).collect();

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::fleet::{binding, by_room, cluster, cluster_binding, deployment, nginx_on_member2};
 use super::world::World;
 
-/// The bindings that carry a mark, by name.
+/// Returns the names of the bindings that are marked.
 fn marked(world: &World, keys: &[Key]) -> Vec<String> {
     let is_marked = |key: &&Key| world.get(key).unwrap()["spec"]["forceRescheduling"] == true;
     keys.iter().filter(is_marked).map(|key| key.name.to_string()).collect()
 }
 
-/// A binding of `NAMESPACE/NAME`, managed by the policy that is given, if any.
+/// Returns a binding of `NAMESPACE/NAME`, managed by the given policy, if any.
 fn managed(namespace: &str, name: &str, policy: Option<(&str, &str)>) -> Value {
     let mut binding = binding(name, 1, by_room());
     binding["metadata"]["namespace"] = json!(namespace);
@@ -28,8 +28,8 @@ fn managed(namespace: &str, name: &str, policy: Option<(&str, &str)>) -> Value {
     binding
 }
 
-/// Bindings with policies of two namespaces, with a cluster-wide policy, and with none. One binding
-/// is cluster-scoped.
+/// Creates bindings with policies of two namespaces, with a cluster-wide policy, and with none. One
+/// binding is cluster-scoped.
 async fn several() -> (World, Vec<Key>) {
     let world = World::new().await;
     let keys = world

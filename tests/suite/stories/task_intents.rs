@@ -1,5 +1,5 @@
-//! RescheduleTasks that select more than can be marked in the time of their request: the rest is
-//! marked from an intent in the log, once each, whatever crashes.
+//! RescheduleTasks that select more than can be marked within their request: the rest is marked
+//! from an intent in the log, once each, regardless of crashes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn everything() -> Value {
     json!({"targetRefPolicy": [{}]})
 }
 
-/// Seven scheduled bindings, and requests that have the time for `per_commit_max` of them.
+/// Creates seven scheduled bindings, and requests with time for `per_commit_max` of them.
 async fn slow(per_commit_max: usize) -> (World, Vec<Key>) {
     let mut world = World::new().await;
     world.marking = MarkingLimits { per_commit_max, in_request_max: Duration::ZERO, ..MarkingLimits::default() };
@@ -50,7 +50,7 @@ fn intents(world: &World) -> usize {
     world.client().view().count(INTENTS, None)
 }
 
-/// How often each binding was marked, over all its history.
+/// Returns how often each binding was marked in its whole history.
 async fn marks(world: &World, keys: &[Key]) -> Vec<usize> {
     let mut counts = Vec::new();
     for key in keys {
@@ -102,7 +102,7 @@ async fn a_task_leaves_the_rest_to_its_intent_before_its_answer_is_due() {
     assert_eq!(warnings, [""; 0], "there was time for all");
 }
 
-/// Whether the caller goes away or its time is over, the server drops the request's future.
+/// The server drops the future of a request after a disconnect or a timeout.
 #[tokio::test]
 async fn a_task_whose_request_is_dropped_marks_all_and_tells_the_end() {
     let answered = "7 answered: 0 moved with 0 replicas, 7 stayed, 0 fit nowhere.";
@@ -117,14 +117,14 @@ async fn a_task_whose_request_is_dropped_marks_all_and_tells_the_end() {
         let asked = "Normal RescheduleAsked demo-task x1: Asked for fresh placements of 7.";
         assert!(events_about(&world, "RescheduleTask").iter().any(|line| line == asked), "{case}");
 
-        // The next task of this name has a sum of its own.
+        // The next task of this name is counted separately.
         world.task(everything()).await.unwrap();
         let told = format!("Normal RescheduleAnswered demo-task x2: {answered}");
         wait_for(&mut world, &told).await;
     }
 }
 
-/// Polls at most so often, then drops.
+/// Polls at most `polls` times, then drops the request.
 async fn drop_after(polls: usize, request: impl Future<Output = Result<(), Status>>) {
     let mut request = Box::pin(request);
     for _ in 0..polls {
@@ -135,8 +135,7 @@ async fn drop_after(polls: usize, request: impl Future<Output = Result<(), Statu
     }
 }
 
-/// Runs the workers until there is this event about a task. What a request began, it waits for in
-/// real time.
+/// Runs the workers until this event about a task exists. Work begun by a request takes real time.
 async fn wait_for(world: &mut World, event: &str) {
     for _ in 0..1_000 {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -148,7 +147,7 @@ async fn wait_for(world: &mut World, event: &str) {
     panic!("{event} is missing: {:#?}", events_about(world, "RescheduleTask"));
 }
 
-/// A standby of attached servers has a log of its own, and nobody who works on it.
+/// A standby of attached servers has a separate log, without a worker for it.
 #[tokio::test]
 async fn a_task_too_large_for_a_replica_without_the_lease_is_refused_and_leaves_no_intent() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -205,7 +204,7 @@ async fn all_marks_of_a_task_have_its_time() {
 
 #[tokio::test]
 async fn a_crash_after_any_number_of_steps_neither_loses_nor_doubles_a_mark() {
-    // A commit of the intent's own worker, or of the scheduler beside it: wherever it stops.
+    // Stops at each commit of the intent's worker or of the scheduler.
     for commits in 0..8 {
         let (mut world, keys) = slow(1).await;
         world.task(everything()).await.unwrap();

@@ -1,5 +1,4 @@
-//! Words that are true (T1 to T6): causes that are found out, conditions and reasons that say what
-//! is so.
+//! Accurate messages (T1 to T6): causes are determined, and conditions and reasons match the state.
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -21,7 +20,7 @@ fn message(world: &World, key: &Key) -> String {
     condition(&binding, "Scheduled").unwrap()["message"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What a review says of where the binding is.
+/// Returns the standing of the binding's placement according to a review.
 async fn standing(world: &World) -> String {
     let told = reviewed(world, json!({"select": [{}], "mode": "AsIs", "explain": "Full"})).await;
     told["moves"][0]["message"].as_str().unwrap_or_default().to_owned()
@@ -57,7 +56,7 @@ async fn t1_a_stored_policy_and_binding_stay_usable_whatever_they_select_by() {
     }
     world.settle().await;
     assert_eq!(world.placed(&keys[0]), "member1:3");
-    // What it brings itself is refused.
+    // New violations by an update are rejected.
     for key in &keys {
         let worse = |object: &mut Value| {
             object["spec"]["placement"]["clusterAffinities"][1] =

@@ -1,4 +1,4 @@
-//! A rebalance and its undo: one of both is in force at a time.
+//! A rebalance and its undo: only one of them is active at a time.
 
 use ballast::k8s::{Key, Revision};
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ fn creb(name: &str) -> Key {
     Key::cluster(CREB, name)
 }
 
-/// Four workloads that move one by one from member2, a minute apart. The first move has begun.
+/// Creates four workloads that move one by one from member2, a minute apart. The first move has
+/// begun.
 async fn midway() -> (World, Vec<Key>) {
     let (mut world, keys) = fled(4).await;
     let rollout = json!({"maxConcurrent": 1, "intervalSeconds": 60, "order": "Name"});
@@ -35,7 +36,7 @@ async fn judge(world: &World) {
 
 #[tokio::test]
 async fn an_undo_ends_the_rebalance_that_is_in_progress_first() {
-    // A crash after each number of turns is a change of the leader at that moment.
+    // A crash after each number of turns simulates a change of the leader.
     for turns in 0..10 {
         let (mut world, keys) = midway().await;
         world.given(rebalance("back", json!({"undo": {"name": "run"}}))).await;

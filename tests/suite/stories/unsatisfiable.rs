@@ -1,5 +1,5 @@
-//! Stories of what happens where not all replicas fit, not all constraints can be kept, and
-//! clusters have bounds (S7).
+//! Placement when not all replicas fit, not all constraints can be met, and clusters have bounds
+//! (S7).
 
 use ballast::k8s::Key;
 use ballast::worker::BACKOFF_MAX_MS;
@@ -18,7 +18,7 @@ fn what_fits() -> Value {
     aggregated(json!({"whenUnsatisfiable": "ScheduleWhatFits"}))
 }
 
-/// The clusters report so much room beside what runs there.
+/// Reports free capacity of the clusters, in addition to what runs there.
 async fn reported(world: &mut World, rooms: &[(&Key, u32)]) {
     for (cluster, pods) in rooms {
         let pods = pods.to_string();
@@ -50,7 +50,7 @@ async fn what_fits_is_placed_and_the_rest_when_room_comes_and_nothing_is_taken_b
     assert!(message.starts_with("3 of 5 replicas are placed, and the others wait: "), "{message}");
     let before = world.get(&key).unwrap();
     assert_eq!(before["status"]["lastScheduledTime"], Value::Null, "no pass has succeeded");
-    // Nothing fits, and nothing is taken back.
+    // Nothing fits, and no replica is removed.
     reported(&mut world, &[(&m1, 0), (&m2, 0)]).await;
     assert_eq!(world.placed(&key), "m1:2 m2:1");
     world.pass_seconds(600).await;
@@ -110,7 +110,7 @@ async fn s4_a_wish_that_is_not_kept_is_told_by_the_condition() {
     let (status, _, message) = told(&world, &key);
     assert_eq!(status, "True");
     assert!(message.ends_with("But the spread constraint by region (at least 2) is not kept."), "{message}");
-    // A wish moves nothing. The next replica goes where it is kept.
+    // A preference moves nothing. The next replica goes where it is met.
     reported(&mut world, &[(&m2, 9)]).await;
     assert_eq!(world.placed(&key), "m1:4");
     world.edit(&key, |binding| binding["spec"]["replicas"] = json!(5)).await;

@@ -48,7 +48,7 @@ async fn what_is_not_divided_follows_the_labels_of_clusters() {
 
 #[tokio::test]
 async fn a_workload_that_shuns_another_is_placed_when_the_other_is_gone() {
-    // The room that the other leaves wakes it, too, where room is reserved.
+    // With reservations, capacity that the other binding releases wakes it, too.
     for reserves in [true, false] {
         let mut world = World::with(Profile { reserves, ..Profile::ours() }).await;
         world.given(cluster("member1")).await;
@@ -104,8 +104,8 @@ fn placements() -> Vec<Value> {
     ]
 }
 
-/// A random change of one of five clusters: it comes, goes, or changes its label, region, taint or
-/// room.
+/// Makes a random change of one of five clusters: creates or deletes it, or changes its label,
+/// region, taint or capacity.
 async fn change_a_cluster(world: &mut World, chance: &mut Chance) {
     let name = chance.pick(&["member1", "member2", "member3", "member4", "member5"]);
     let key = Key::cluster(CLUSTER, name);
@@ -129,7 +129,7 @@ async fn change_a_cluster(world: &mut World, chance: &mut Chance) {
         .await;
 }
 
-/// A restart decides every binding. It must find none that should have been woken before.
+/// A restart decides every binding again. No result may differ from the one before.
 #[tokio::test]
 async fn whom_a_change_of_the_fleet_leaves_asleep_would_be_decided_as_before() {
     for seed in 0..4 {

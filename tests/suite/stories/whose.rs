@@ -1,5 +1,5 @@
-//! What is whose: a user with rights in one namespace learns nothing of other namespaces, and
-//! causes nothing there (WH7 to WH10). The user's bindings are in `default`.
+//! Isolation of namespaces: a user with rights in one namespace can neither read from nor affect
+//! other namespaces (WH7 to WH10). The user's bindings are in `default`.
 
 use ballast::k8s::{GroupResource, Key};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::world::World;
 
 const EVENTS: GroupResource = GroupResource::new("events");
 
-/// A policy of another namespace for every Deployment.
+/// Returns a policy of another namespace for every Deployment.
 fn hidden() -> Value {
     json!({
         "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
@@ -22,7 +22,7 @@ fn hidden() -> Value {
     })
 }
 
-/// A policy of all namespaces for the Deployments of another one.
+/// Returns a cluster-wide policy for the Deployments of another namespace.
 fn hidden_wide() -> Value {
     let mut policy = hidden();
     policy["kind"] = json!("ClusterPropagationPolicy");
@@ -31,7 +31,7 @@ fn hidden_wide() -> Value {
     policy
 }
 
-/// A binding that names a policy in every way there is, and asks for its placement.
+/// Returns a binding that names a policy in every supported way, to obtain its placement.
 fn claiming(name: &str, annotations: Value, labels: Value) -> Value {
     let mut object = binding(name, 2, Value::Null);
     object["spec"].as_object_mut().unwrap().remove("placement");
@@ -87,7 +87,7 @@ async fn wh8_a_policy_of_all_namespaces_manages_what_its_selectors_take() {
     world.given(policy).await;
     let named = json!({"clusterpropagationpolicy.karmada.io/name": "hidden"});
     let mut bare = claiming("web", named, json!({}));
-    // Absent means its own.
+    // Absent means the binding's own namespace.
     bare["spec"]["resource"].as_object_mut().unwrap().remove("namespace");
     let key = world.given(bare).await;
     world.settle().await;

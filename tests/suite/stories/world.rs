@@ -1,9 +1,9 @@
 //! A whole system in one process: memory store, registry, all workers, and a clock that only the
-//! test moves.
+//! test advances.
 //!
-//! A story creates objects with `given`, changes things, calls `settle`, and checks the result.
-//! Nothing sleeps: `settle` runs the workers turn by turn until none has anything to do at the
-//! present time. `crash` drops everything but the store.
+//! A story creates objects with `given`, changes them, calls `settle`, and checks the result.
+//! Nothing sleeps: `settle` runs the workers turn by turn until all are idle at the present time.
+//! `crash` drops everything but the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -33,7 +33,7 @@ use super::fake_upstream::FakeUpstream;
 pub use crate::support::fleet::without_a_rate;
 pub use crate::support::kinds::*;
 
-/// A world that is still busy after this many turns will never settle.
+/// A world that is still busy after this many turns never settles.
 const TURNS_MAX: usize = 2_000;
 
 pub struct World {
@@ -42,15 +42,15 @@ pub struct World {
     profile: Profile,
     failover: FailoverOptions,
     controllers: Controllers,
-    /// Who is asked about what workers place, if anybody.
+    /// The admission webhook for placements, if any.
     doorkeeper: Option<Arc<Doorkeeper>>,
-    /// Who keeps clusters and bindings, if it is not the log here.
+    /// The API server of clusters and bindings, unless they are in the log.
     upstream: Option<Arc<FakeUpstream>>,
-    /// The estimators of member clusters, if any are asked.
+    /// The estimators of member clusters, if any.
     estimators: Option<Estimators>,
-    /// Who answers the gates of rollouts.
+    /// The client for the gates of rollouts.
     gates: Arc<dyn GateClient>,
-    /// How RescheduleTasks mark. Tests set it before a crash or a task.
+    /// Limits on marking by RescheduleTasks. Tests set them before a crash or a task.
     pub marking: MarkingLimits,
     limits: Limits,
     live: Option<Live>,
@@ -79,13 +79,13 @@ impl World {
         World::of(Profile::ours(), failover, Controllers::default()).await
     }
 
-    /// What `ballast serve` does with these flags.
+    /// Starts as `ballast serve` does with these flags.
     pub async fn with_flags(args: ServeArgs) -> World {
         let args = args.settled().unwrap();
         World::of(Profile::ours(), args.failover.options(), args.controllers.chosen().unwrap()).await
     }
 
-    /// A world with somebody who is asked.
+    /// Starts with an admission webhook.
     pub async fn behind(doorkeeper: Arc<Doorkeeper>) -> World {
         World::asking(Some(doorkeeper), Profile::ours(), without_a_rate(), Controllers::default()).await
     }
@@ -94,7 +94,7 @@ impl World {
         World::asking(None, profile, failover, controllers).await
     }
 
-    /// What `ballast serve --attach` runs, and its upstream.
+    /// Starts as `ballast serve --attach` does, with its upstream.
     pub async fn attached() -> (World, Arc<FakeUpstream>) {
         let profile = Profile { federated_quotas: false, unmanaged: false, ..Profile::ours() };
         let mut args = ServeArgs::default();
@@ -176,25 +176,25 @@ impl World {
         self.live = Some(Live { client, registry, recorder, runners, writer: task });
     }
 
-    /// Restarts with windows so short that workers miss events all the time.
+    /// Restarts with windows so short that workers constantly miss events.
     pub async fn be_forgetful(&mut self) {
         self.limits = Limits { window_events_max: 4, events_per_turn_max: 3, ..Limits::default() };
         self.crash().await;
     }
 
-    /// Restarts with these estimators, which are asked from then on.
+    /// Restarts with these estimators.
     pub async fn be_estimated(&mut self, estimators: Estimators) {
         self.estimators = Some(estimators);
         self.crash().await;
     }
 
-    /// Restarts with this in place of the servers that gates ask, below `https://gates.example`.
+    /// Restarts with fake gate servers below `https://gates.example`.
     pub async fn be_gated(&mut self, gates: Arc<dyn GateClient>) {
         self.gates = gates;
         self.crash().await;
     }
 
-    /// Kills everything but the store, and starts again.
+    /// Drops everything but the store, and starts again.
     pub async fn crash(&mut self) {
         let Live { writer, .. } = self.live.take().expect("a world is alive between calls");
         writer.abort();
@@ -203,8 +203,8 @@ impl World {
         self.start().await;
     }
 
-    /// Puts many objects into the store past the server, as it would have stored them. Then the
-    /// server restarts.
+    /// Writes many objects to the store directly, in the format of the server, then restarts the
+    /// server.
     pub async fn stored(&mut self, objects: impl IntoIterator<Item = Value>) -> Vec<Key> {
         let last = self.store.bounds().await.unwrap().last.0;
         let changes: Vec<store::Change> = (last + 1..)
@@ -234,7 +234,7 @@ impl World {
         changes.into_iter().map(|change| change.key).collect()
     }
 
-    /// Writes into the store past the server and its rules, then restarts the server.
+    /// Writes to the store without validation, then restarts the server.
     pub async fn damage(&mut self, key: &Key, change: impl Fn(&mut Value)) {
         let last = self.store.bounds().await.unwrap().last;
         let states = self.store.page(last, Revision::ZERO, usize::MAX).await.unwrap();
@@ -250,12 +250,12 @@ impl World {
         self.crash().await;
     }
 
-    /// After this many more commits, every commit fails until `mend` or `crash`.
+    /// Makes every commit after the next `commits` fail, until `mend` or `crash`.
     pub fn fail_after(&self, commits: i64) {
         self.store.fate.fail_after(commits);
     }
 
-    /// Of the commits here, and of the writes upstream.
+    /// Returns the fault injection of the commits here and the writes upstream.
     pub fn fate(&self) -> &Arc<Fate> {
         &self.store.fate
     }
@@ -272,7 +272,7 @@ impl World {
         self.store.fate.mend();
     }
 
-    /// Runs all workers until none has anything to do now.
+    /// Runs all workers until none has work at the present time.
     pub async fn settle(&mut self) {
         self.settle_within(TURNS_MAX).await;
     }
@@ -292,7 +292,7 @@ impl World {
         panic!("does not settle: {busy:?} at revision {}", self.client().view().revision);
     }
 
-    /// One turn of each worker. Returns whether any had something to do.
+    /// Runs one turn of each worker. Returns whether any had work.
     pub async fn turn(&mut self) -> bool {
         let mut busy = false;
         for runner in &mut self.live().runners {
@@ -301,13 +301,13 @@ impl World {
         busy
     }
 
-    /// One turn of one worker.
+    /// Runs one turn of one worker.
     pub async fn turn_of(&mut self, name: &str) -> bool {
         let runner = self.live().runners.iter_mut().find(|runner| runner.name() == name).expect(name);
         runner.turn().await
     }
 
-    /// Changes `edited` while the store is held up, then gives one worker a turn. The worker
+    /// Changes `edited` while the store is blocked, then runs one turn of a worker. The worker
     /// decides from the state before the edit, and commits after it.
     pub async fn race(&mut self, edited: &Key, change: impl Fn(&mut Value), held_up: &Key, worker: &str) {
         let runners = &mut self.live().runners;
@@ -315,7 +315,7 @@ impl World {
         let mut runner = runners.remove(position);
         let store = Arc::clone(&self.store);
         let gate = store.gate.write().await;
-        // Keeps the writer busy, so that what follows waits in its queue.
+        // Keeps the writer busy, so that later writes wait in its queue.
         let first = self.edit(held_up, |object| object["metadata"]["annotations"]["held"] = "up".into());
         let opened = async {
             for _ in 0..100 {
@@ -323,14 +323,13 @@ impl World {
             }
             drop(gate);
         };
-        // In this order: each is polled up to its place in the writer's queue before the next
-        // begins.
+        // In this order: each is polled until it is queued before the next begins.
         join4(first, self.edit(edited, change), runner.turn(), opened).await;
         self.live().runners.push(runner);
     }
 
-    /// Moves the clock second by second and settles at each, so that everything happens when it is
-    /// due.
+    /// Advances the clock second by second and settles each time, so that everything happens when
+    /// it is due.
     pub async fn pass_seconds(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.clock.advance_seconds(1);
@@ -381,7 +380,7 @@ impl World {
         outcomes.into_iter().map(|outcome| outcome.unwrap().key.clone()).collect()
     }
 
-    /// Changes an object as somebody who has the newest version of it does, status and all.
+    /// Updates the newest version of an object, including its status.
     pub async fn edit(&self, key: &Key, change: impl Fn(&mut Value)) -> Arc<Object> {
         self.try_edit(key, change).await.unwrap()
     }
@@ -393,7 +392,7 @@ impl World {
         self.write(key.resource, Change::Update { part: Part::Whole, object }).await
     }
 
-    /// Changes an object as a client of the API does: its status stays as it is.
+    /// Updates an object as a client of the API does, without its status.
     pub async fn put(&self, key: &Key, change: impl Fn(&mut Value)) -> Result<(), Status> {
         let mut object = self.get(key).unwrap_or_else(|| panic!("{key} is not there"));
         change(&mut object);
@@ -431,7 +430,7 @@ impl World {
         self.task_with(spec, false).await.map(drop)
     }
 
-    /// POSTs a RescheduleTask, and returns the warnings of the answer.
+    /// POSTs a RescheduleTask, and returns the warnings of the response.
     pub async fn task_with(&self, spec: Value, dry_run: bool) -> Result<Vec<String>, Status> {
         let object = serde_json::json!({
             "apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask",
@@ -453,13 +452,13 @@ impl World {
         self.client().view().get(key).expect("is there").revision
     }
 
-    /// Every state that an object was in, oldest first.
+    /// Returns every state of an object, oldest first.
     pub async fn history(&self, key: &Key) -> Vec<Value> {
         let changes = self.written_since(Revision::ZERO).await.into_iter().filter(|change| change.key == *key);
         changes.map(|change| serde_json::from_slice(&change.object).unwrap()).collect()
     }
 
-    /// What was written after `revision`, oldest first.
+    /// Returns the changes after `revision`, oldest first.
     pub async fn written_since(&self, revision: Revision) -> Vec<store::Change> {
         let compacted = self.store.bounds().await.unwrap().compacted;
         let before = self.compacted.iter().filter(|change| change.revision > revision).cloned();
@@ -467,14 +466,14 @@ impl World {
         before.chain(after).collect()
     }
 
-    /// `member1:2 member2:1`, sorted by name.
+    /// Returns the targets as `member1:2 member2:1`, sorted by name.
     pub fn placed(&self, key: &Key) -> String {
         let binding = self.get(key).unwrap_or_else(|| panic!("{key} is not there"));
         placed(&binding)
     }
 }
 
-/// `member1:2 member2:1`, sorted by name.
+/// Returns the targets as `member1:2 member2:1`, sorted by name.
 pub fn placed(binding: &Value) -> String {
     let clusters = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
     let mut list: Vec<String> = clusters
@@ -488,18 +487,18 @@ pub fn placed(binding: &Value) -> String {
     list.join(" ")
 }
 
-/// The condition of this type.
+/// Returns the condition of this type.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Map<String, Value>> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)?.as_object()
 }
 
-/// Which of the writes to come fail.
+/// Fault injection: which of the future writes fail.
 pub struct Fate {
-    /// The writes so far, those that failed included.
+    /// All writes so far, including failed ones.
     count: AtomicI64,
-    /// The first one that fails, and the first one after it that does not.
+    /// The first write that fails, and the first later one that succeeds.
     fails: [AtomicI64; 2],
-    /// Nothing counts, and nothing fails.
+    /// Whether writes are neither counted nor failed.
     rests: AtomicBool,
 }
 
@@ -511,7 +510,7 @@ impl Default for Fate {
 }
 
 impl Fate {
-    /// Counts a write. Whether it may be made.
+    /// Counts a write. Returns whether it may succeed.
     pub fn allows(&self) -> bool {
         if self.rests.load(Ordering::SeqCst) {
             return true;
@@ -525,12 +524,12 @@ impl Fate {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// After so many more writes, all fail.
+    /// Makes all writes after the next `writes` fail.
     pub fn fail_after(&self, writes: i64) {
         self.set(self.count().saturating_add(writes), i64::MAX);
     }
 
-    /// After so many more writes, one fails.
+    /// Makes one write fail after the next `writes`.
     pub fn fail_once_after(&self, writes: i64) {
         let at = self.count().saturating_add(writes);
         self.set(at, at.saturating_add(1));
@@ -540,12 +539,12 @@ impl Fate {
         self.set(i64::MAX, i64::MAX);
     }
 
-    /// Whether any has failed since that was said.
+    /// Returns whether any write has failed since the last call that set faults.
     pub fn has_failed(&self) -> bool {
         self.count() > self.fails[0].load(Ordering::SeqCst)
     }
 
-    /// Until the answer is dropped, nothing counts.
+    /// Suspends counting and faults until the returned guard is dropped.
     pub fn rest(&self) -> Rest<'_> {
         self.rests.store(true, Ordering::SeqCst);
         Rest(&self.rests)
@@ -565,12 +564,12 @@ impl Drop for Rest<'_> {
     }
 }
 
-/// A memory store whose commits fail or wait when the test asks for it.
+/// A memory store with commits that fail or block as the test specifies.
 #[derive(Default)]
 struct FaultyStore {
     inner: MemoryStore,
     fate: Arc<Fate>,
-    /// Held for writing: commits wait.
+    /// Locked for writing to block commits.
     gate: RwLock<()>,
 }
 

@@ -1,6 +1,5 @@
-//! Karmada's kinds as a kube-apiserver gets them: CustomResourceDefinitions with structural
-//! schemas, written from the tables of upstream's fields (`tests/data`). What no table names is
-//! pruned there, as in a Karmada.
+//! Karmada's kinds as CustomResourceDefinitions with structural schemas, generated from the tables
+//! of upstream's fields (`tests/data`). Fields in no table are pruned, as in a Karmada.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +7,7 @@ use crate::support::fields::{Row, rows};
 
 const TABLE: &str = include_str!("../../data/karmada.tsv");
 
-/// One definition for each kind of the table.
+/// Returns one definition for each kind of the table.
 pub fn definitions() -> Vec<Value> {
     let kinds = TABLE.lines().filter_map(|line| line.strip_prefix("# kind\t"));
     kinds.map(|line| definition(&line.split('\t').collect::<Vec<_>>())).collect()
@@ -42,7 +41,7 @@ fn definition(cells: &[&str]) -> Value {
     })
 }
 
-/// Puts a field where its path says: `a.b` is a property, `a[]` an item, `a{}` a value of a map.
+/// Inserts a field at its path: `a.b` is a property, `a[]` an item, `a{}` a value of a map.
 fn insert(root: &mut Value, row: &Row) {
     let (parent, last) = row.path.rsplit_once('.').unwrap_or(("", row.path));
     let mut node = root;
@@ -56,7 +55,7 @@ fn insert(root: &mut Value, row: &Row) {
     *inside(node, last) = field(row);
 }
 
-/// The node that a step leads to.
+/// Returns the node that a step leads to.
 fn inside<'a>(node: &'a mut Value, step: &str) -> &'a mut Value {
     let name = step.trim_end_matches(['[', ']', '{', '}']);
     let (mut node, mut rest) = (&mut node["properties"][name], &step[name.len()..]);
@@ -80,7 +79,7 @@ fn field(row: &Row) -> Value {
         }
         None => drop(schema.insert("type".to_owned(), json!(row.field_type))),
     }
-    // Karmada keeps Clusters in an API server of its own, not as a definition. The table has the
+    // Karmada stores Clusters in a separate API server, not as a definition. The table has the
     // empty values of that server's Go types as defaults.
     let rules = row.rules.iter().filter(|(name, _)| **name != "default" || row.kind != "Cluster");
     for (name, value) in rules {
@@ -93,7 +92,7 @@ fn field(row: &Row) -> Value {
     Value::Object(schema)
 }
 
-/// An object of which the table names no field may have any.
+/// An object without fields in the table may have any.
 fn open_what_has_no_fields(node: &mut Value) {
     let Some(schema) = node.as_object_mut() else { return };
     let has_fields = schema.contains_key("properties") || schema.contains_key("additionalProperties");

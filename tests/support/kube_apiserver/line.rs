@@ -1,4 +1,4 @@
-//! A line to a server: a port that stays the same while the server behind it restarts on others.
+//! A TCP proxy with a fixed port, while the server behind it restarts on others.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ impl Line {
                 while connections.try_join_next().is_some() {}
                 let target = *target.lock().unwrap();
                 connections.spawn(async move {
-                    // Where nobody answers, the client finds its connection closed.
+                    // Without a server, the client's connection is closed.
                     let Ok(mut there) = TcpStream::connect(target).await else { return };
                     let _closed = copy_bidirectional(&mut here, &mut there).await;
                 });
@@ -35,7 +35,7 @@ impl Line {
         Line { address, server, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    /// From now on, new connections lead to this server.
+    /// Directs new connections to this server.
     pub fn lead_to(&self, server: SocketAddr) {
         *self.server.lock().unwrap() = server;
     }

@@ -1,5 +1,5 @@
-//! A real kube-apiserver with its etcd, from the folder that `KUBEBUILDER_ASSETS` names
-//! (tests/host/build makes one), and Ballast registered with it as docs/install.md says.
+//! A real kube-apiserver with its etcd, from the folder in `KUBEBUILDER_ASSETS` (created by
+//! tests/host/build), and Ballast registered with it as in docs/install.md.
 
 mod definitions;
 mod line;
@@ -22,11 +22,11 @@ use crate::support::pki::Ca;
 use crate::support::raw::{Protocol, Raw};
 use crate::support::{aggregated, wait_within};
 
-/// How often to look for two free ports. Another process may take one first.
+/// Attempts to find two free ports. Another process may take one first.
 const STARTS_MAX: usize = 3;
-/// How long kube-apiserver may take until it is ready, and until it passes requests on to Ballast.
-/// Version 1.20 merges all OpenAPI documents again for each registration, one after the other,
-/// which takes half a minute on a busy processor.
+/// The timeout for kube-apiserver to be ready, and to forward requests to Ballast. Version 1.20
+/// merges all OpenAPI documents again for each registration, one after the other, which takes half
+/// a minute on a busy processor.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A host cluster. Its processes end when it is dropped.
@@ -36,15 +36,15 @@ pub struct Cluster {
     assets: PathBuf,
     ca: Ca,
     files: Files,
-    /// In front of kube-apiserver, if it is to restart.
+    /// The proxy in front of kube-apiserver, if it must restart.
     line: Option<Line>,
-    /// The command line of kube-apiserver, but for its port.
+    /// The command line of kube-apiserver without its port.
     flags: Vec<String>,
     etcd: Process,
     server: Process,
 }
 
-/// Flags of kube-apiserver that are the same each time.
+/// The constant flags of kube-apiserver.
 const FLAGS: [&str; 9] = [
     "--bind-address=127.0.0.1",
     "--advertise-address=127.0.0.1",
@@ -57,12 +57,12 @@ const FLAGS: [&str; 9] = [
     "--disable-admission-plugins=ServiceAccount",
 ];
 
-/// The user that Ballast is where it is attached to this kube-apiserver.
+/// The user of a Ballast attached to this kube-apiserver.
 pub const ATTACHED: &str = "system:serviceaccount:karmada-system:ballast";
-/// A user that may only look.
+/// A read-only user.
 pub const READER: &str = "jane";
 
-/// Only what these two ask for is written down, watches as soon as they begin.
+/// Only requests of these two are audited, watches as soon as they begin.
 fn audit_policy() -> Value {
     json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
         "rules": [{"level": "Metadata", "users": [ATTACHED, READER]}, {"level": "None"}]})
@@ -85,7 +85,7 @@ impl Drop for Process {
 }
 
 impl Cluster {
-    /// Returns `None`, and says so, if the folder does not exist.
+    /// Returns `None` and prints a line if the folder does not exist.
     pub async fn start() -> Option<Cluster> {
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
         let is_complete = |it: &PathBuf| it.join("kube-apiserver").is_file() && it.join("etcd").is_file();
@@ -153,12 +153,12 @@ impl Cluster {
         cluster.is_up(address).await.then_some(cluster)
     }
 
-    /// Waits until kube-apiserver is ready. False if one of the processes has ended.
+    /// Waits until kube-apiserver is ready. Returns false if one of the processes has ended.
     async fn is_up(&mut self, address: SocketAddr) -> bool {
         let (server, etcd) = (&mut self.server, &mut self.etcd);
         let mut has_ended = || [&mut *server, &mut *etcd].iter_mut().any(|it| it.0.try_wait().unwrap().is_some());
         let probe = Raw::admin(address, &self.files);
-        // Its own namespaces appear a moment after it is ready.
+        // Its own namespaces appear shortly after it is ready.
         wait_within(PATIENCE, "kube-apiserver", async || {
             if has_ended() {
                 return Some(false);
@@ -171,8 +171,8 @@ impl Cluster {
         .await
     }
 
-    /// Puts a line in front of kube-apiserver, so that it can restart without losing its address.
-    /// Call it first: kubeconfigs name the address.
+    /// Adds a proxy in front of kube-apiserver, so that it can restart without losing its address.
+    /// Must be called first: kubeconfigs contain the address.
     pub async fn behind_a_line(mut self) -> Cluster {
         let line = Line::to(self.address).await;
         self.address = line.address;
@@ -180,12 +180,12 @@ impl Cluster {
         self
     }
 
-    /// kill -9 for kube-apiserver. What it has stored stays.
+    /// Kills kube-apiserver with SIGKILL. Its stored state remains.
     pub fn kill_server(&mut self) {
         self.server.end();
     }
 
-    /// Starts kube-apiserver again, with what it has stored. It needs a line.
+    /// Starts kube-apiserver again with its stored state. Requires the proxy.
     pub async fn start_server(&mut self) {
         for _ in 0..STARTS_MAX {
             let [secure, ..] = free_ports();
@@ -198,10 +198,10 @@ impl Cluster {
         panic!("kube-apiserver does not start again; its log is in the folder");
     }
 
-    /// What this user asked for, as kube-apiserver's audit log has it.
+    /// Returns the requests of this user in kube-apiserver's audit log.
     pub fn audited(&self, user: &str) -> Vec<Value> {
         let log = std::fs::read_to_string(self.folder.path().join("kube-audit.log")).unwrap_or_default();
-        // The last line may be under way.
+        // The last line may be incomplete.
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         events.filter(|event| event["user"]["username"] == user).collect()
     }
@@ -237,8 +237,8 @@ impl Cluster {
         path
     }
 
-    /// Registers Ballast with the objects of `kubectl apply -k deploy/manifests`. In place of the
-    /// pod there is a process of this test, to which the Service leads.
+    /// Registers Ballast with the objects of `kubectl apply -k deploy/manifests`. The Service leads
+    /// to a process of this test instead of the pod.
     pub async fn install_ballast(&self) -> ServerProcess {
         let folder = self.folder.path();
         let mut certs = Command::new(env!("CARGO_BIN_EXE_ballast"));
@@ -282,7 +282,7 @@ impl Cluster {
     pub async fn until_available(&self, service: &str) {
         wait_within(PATIENCE, &format!("{service} to be available"), async || {
             let condition = self.availability(service).await;
-            // Requests are passed on a moment after the APIService is available.
+            // Requests are forwarded shortly after the APIService is available.
             let (version, group) = service.split_once('.').unwrap();
             let passed_on = self.admin().get(&format!("/apis/{group}/{version}")).await;
             (condition["reason"] == "Passed" && passed_on.code == 200).then_some(())
@@ -298,8 +298,8 @@ impl Cluster {
         conditions.into_iter().find(|it| it["type"] == "Available").unwrap_or_default()
     }
 
-    /// The manifests of `kubectl kustomize`, without objects that older kube-apiservers do not know
-    /// and no test needs.
+    /// Returns the manifests of `kubectl kustomize`, without objects that older kube-apiservers do
+    /// not know and no test needs.
     fn manifests(&self) -> Vec<Value> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/manifests");
         let made = self.kubectl_command().arg("kustomize").arg(root).output().unwrap();
@@ -323,7 +323,7 @@ impl Cluster {
         command
     }
 
-    /// kubectl as a user whose kubeconfig was written, or as the administrator.
+    /// Runs kubectl as a user with a written kubeconfig, or as the administrator.
     pub fn try_kubectl(&self, user: &str, args: &[&str]) -> Output {
         let path = self.folder.path().join(format!("{user}.kubeconfig"));
         if user == "admin" && !path.exists() {

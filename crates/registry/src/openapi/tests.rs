@@ -147,13 +147,13 @@ fn oa6_oa14_schemas_are_written_in_the_dialect_of_each_version() {
     let spec = &schemas["com.example.garden.v1.GardenSpec"];
     assert_eq!(
         spec["properties"]["beds"],
-        json!({"type": "integer", "format": "int32", "minimum": 1, "maximum": 9, "default": 2, "description": "How many beds."})
+        json!({"type": "integer", "format": "int32", "minimum": 1, "maximum": 9, "default": 2, "description": "The number of beds."})
     );
     assert_eq!(spec["required"], json!(["plants"]));
     let plants = json!({"$ref": "#/components/schemas/com.example.garden.v1.Plant"});
     assert_eq!(
         spec["properties"]["plants"],
-        json!({"type": "array", "items": plants, "minItems": 1, "description": "What grows."})
+        json!({"type": "array", "items": plants, "minItems": 1, "description": "The plants of the garden."})
     );
     assert_eq!(
         spec["properties"]["fence"],

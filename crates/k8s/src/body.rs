@@ -1,8 +1,9 @@
-//! Request bodies: reads JSON and YAML into a tree, and collects what the tree cannot hold (FV6).
+//! Request bodies: reads JSON and YAML into a tree, and collects duplicate keys (FV6).
 //!
-//! Of two equal keys a tree keeps the last, as Kubernetes does. Strict validation must still name
-//! them, so they are collected while reading. `yaml` reads YAML, and `repair` mends text that is no
-//! Unicode. A body is one object: several YAML documents are refused. Depth and size are bounded.
+//! The tree keeps the last of several equal keys, as Kubernetes does. Strict validation must report
+//! the duplicates, so they are collected while reading. `yaml` reads YAML, and `repair` replaces
+//! invalid Unicode. A body is one object: several YAML documents are refused. Depth and size are
+//! bounded.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -15,16 +16,17 @@ use super::json_fault::json_fault;
 use super::repair::read_repaired;
 use super::yaml;
 
-/// A list with so many items gives its spare capacity back, which may be half of its memory.
+/// Lists with at least this many items return their spare capacity, which may be half of their
+/// memory.
 const SHRUNK_ITEMS_MIN: usize = 1024;
 
 /// A decoded request body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
     pub value: Map<String, Value>,
-    /// Keys that occur more than once, in the order of the text.
+    /// Keys that occur more than once, in the order of the text, at most `TOLD_MAX`.
     pub duplicates: Vec<Duplicate>,
-    /// Further ones, which are not told.
+    /// Number of duplicates that are not in `duplicates`.
     pub more_duplicates: usize,
 }
 
@@ -35,18 +37,18 @@ pub enum Duplicate {
     Yaml { line: u64, key: String },
 }
 
-/// A body that is not an object. Displays what is wrong with it.
+/// The error for a body that is not an object. Displays the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("{0}")]
     Unreadable(String),
-    /// The body could be read, but it is not an object.
+    /// The body is valid JSON or YAML, but not an object.
     #[error("json: cannot unmarshal {0} into Go value of type map[string]interface {{}}")]
     NoObject(&'static str),
 }
 
 impl Body {
-    /// A body that was not parsed from text, so it has no duplicates.
+    /// Returns a body that was not parsed from text, so it has no duplicates.
     pub fn of(value: Map<String, Value>) -> Body {
         Body { value, ..Body::default() }
     }
@@ -55,8 +57,8 @@ impl Body {
         read_repaired(text, read_json).map_err(|error| Malformed::Unreadable(json_fault(&error)))?.body()
     }
 
-    /// Reads YAML. JSON is YAML too and is read as JSON, unless a key occurs twice: YAML reports
-    /// that with its line.
+    /// Parses YAML. JSON is valid YAML and is parsed as JSON, unless a key occurs twice: the YAML
+    /// warning includes the line.
     pub fn from_yaml(text: &[u8]) -> Result<Body, Malformed> {
         if text.trim_ascii_start().first() == Some(&b'{')
             && let Ok(tree) = read_json(text)
@@ -72,7 +74,8 @@ impl Body {
         ReadTree { value, duplicates: duplicates.collect(), more_duplicates }.body()
     }
 
-    /// The faults that strict validation reports: one per key for JSON, one in all for YAML.
+    /// Returns the errors that strict validation reports: one per key for JSON, one for all keys of
+    /// YAML.
     pub fn strict_faults(&self) -> Vec<String> {
         let mut faults: Vec<String> = Vec::new();
         let mut lines = String::new();
@@ -92,7 +95,7 @@ impl Body {
         faults
     }
 
-    /// The warnings about repeated keys.
+    /// Returns the warnings about repeated keys.
     pub fn duplicate_warnings(&self) -> Vec<String> {
         let more = Some(self.more_duplicates).filter(|more| *more > 0).map(and_more);
         self.duplicates.iter().map(ToString::to_string).chain(more).collect()
@@ -108,16 +111,16 @@ impl fmt::Display for Duplicate {
     }
 }
 
-/// A tree that was read, with the keys that occur more than once in the text.
+/// A parsed tree, with the keys that occur more than once in the text.
 struct ReadTree {
     value: Value,
     duplicates: Vec<Duplicate>,
-    /// Further ones, which are not told.
+    /// Number of duplicates that are not in `duplicates`.
     more_duplicates: usize,
 }
 
 impl ReadTree {
-    /// Null is read as an object without members, as upstream does.
+    /// Converts the tree to a body. Null counts as an object without members, as upstream.
     fn body(self) -> Result<Body, Malformed> {
         match self.value {
             Value::Object(value) => {
@@ -131,7 +134,7 @@ impl ReadTree {
 
 fn read_json(text: &[u8]) -> JsonResult<ReadTree> {
     let reading = Reading::default();
-    // As in `read::read_json`: the encoding is checked once.
+    // As in `read::read_json`, the encoding is checked once.
     let value = match std::str::from_utf8(text) {
         Ok(text) => reading.whole(&mut serde_json::Deserializer::from_str(text)),
         Err(_) => reading.whole(&mut serde_json::Deserializer::from_slice(text)),
@@ -140,7 +143,7 @@ fn read_json(text: &[u8]) -> JsonResult<ReadTree> {
     Ok(ReadTree { value, duplicates, more_duplicates })
 }
 
-/// Why a body does not name its version and kind: one of them is not a text.
+/// Returns an error if `apiVersion` or `kind` of a body is not a string.
 pub fn type_meta_fault(body: &Map<String, Value>) -> Option<String> {
     let is_fault = |value: &&Value| !value.is_null() && !value.is_string();
     let (name, other) =
@@ -148,7 +151,7 @@ pub fn type_meta_fault(body: &Map<String, Value>) -> Option<String> {
     Some(format!("json: cannot unmarshal {} into Go struct field .{name} of type string", type_of(other)))
 }
 
-/// The JSON type of a value, as Go's decoder names it.
+/// Returns the JSON type of a value, as Go's decoder names it.
 pub fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -160,7 +163,7 @@ pub fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// The place of the reader, as a chain on the stack.
+/// The path of the value being read, as a linked list on the stack.
 #[derive(Clone, Copy)]
 enum Chain<'a> {
     Root,
@@ -190,13 +193,14 @@ impl Reading {
         Tree { reading: self, at }
     }
 
-    /// The one value of a text.
+    /// Parses a text that consists of exactly one value.
     fn whole<'de, R: serde_json::de::Read<'de>>(&self, from: &mut serde_json::Deserializer<R>) -> JsonResult<Value> {
         let value = self.tree(&Chain::Root).deserialize(&mut *from)?;
         from.end().map(|()| value)
     }
 
-    /// Notes a repeated key. Its text is made only while more of them are told (LI11).
+    /// Records a repeated key. The key's text is built only while fewer than `TOLD_MAX` are
+    /// recorded (LI11).
     fn note(&self, duplicate: impl FnOnce() -> Duplicate) {
         let mut duplicates = self.duplicates.borrow_mut();
         if duplicates.len() >= TOLD_MAX {
@@ -210,7 +214,7 @@ impl Reading {
     }
 }
 
-/// Reads one value.
+/// Deserializes one value and records its duplicate keys.
 #[derive(Clone, Copy)]
 struct Tree<'a> {
     reading: &'a Reading,

@@ -1,6 +1,6 @@
-//! The content of an object's text: unchanged at first, and packed once the object is idle.
+//! The content of an object's text: plain at first, compressed once the object is idle.
 //!
-//! *Invariant:* a reader gets the same bytes before and after it is packed.
+//! *Invariant:* readers get the same bytes before and after compression.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -22,9 +22,10 @@ impl Content {
         Content(RwLock::new(Form::Plain(bytes)))
     }
 
-    /// The bytes. They are shared with the object until it is packed, and a copy afterwards.
+    /// Returns the bytes. Until the content is packed they are shared with it, afterwards they are
+    /// a copy.
     pub fn bytes(&self) -> Bytes {
-        // Outside the lock: unpacking must not delay other readers.
+        // The lock is released first: unpacking must not delay other readers.
         let packed = match &*self.read() {
             Form::Plain(bytes) => return bytes.clone(),
             Form::Packed(packed) => packed.clone(),
@@ -32,8 +33,8 @@ impl Content {
         packed.unpack()
     }
 
-    /// Lends the bytes without cloning them. For a caller that reads very many objects, the
-    /// reference counter of each would be one more place in memory to read and write.
+    /// Calls `look` with the bytes without cloning them. For callers that read very many objects: a
+    /// clone would also access the reference counter of each.
     pub fn with<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         let packed = match &*self.read() {
             Form::Plain(bytes) => return look(bytes),
@@ -42,7 +43,7 @@ impl Content {
         look(&packed.unpack())
     }
 
-    /// The length of the bytes, packed or not.
+    /// Returns the length of the unpacked bytes.
     pub fn len(&self) -> usize {
         match &*self.read() {
             Form::Plain(bytes) => bytes.len(),
@@ -54,7 +55,7 @@ impl Content {
         matches!(&*self.read(), Form::Packed(_))
     }
 
-    /// Undoes the packing.
+    /// Replaces packed content by the plain bytes.
     pub fn unpack(&self) {
         let packed = match &*self.read() {
             Form::Plain(_) => return,
@@ -64,7 +65,7 @@ impl Content {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = plain;
     }
 
-    /// Packs the bytes, if that is worth it. Does nothing if they are packed.
+    /// Packs the bytes if that saves memory. Does nothing if they are already packed.
     pub fn pack(&self, dictionaries: &mut Dictionaries) {
         let plain = match &*self.read() {
             Form::Plain(bytes) => bytes.clone(),

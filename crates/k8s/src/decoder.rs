@@ -1,9 +1,9 @@
-//! Decodes the objects of a log, one after the other. Most of them have the same managers as an
-//! earlier object. Then the record of managers is compared with the earlier one instead of parsed,
-//! and only the metadata of the rest is parsed.
+//! Decodes the objects of a log one after the other. Most have the same `managedFields` as an
+//! earlier object. The decoder then compares them instead of parsing them, and parses only the
+//! metadata of the rest.
 //!
-//! *Invariant:* for a text that Ballast has written, the result is that of `Object::decode`. For
-//! any other text it is the same, except that a fault behind the metadata may go unnoticed.
+//! *Invariant:* for a text that Ballast wrote, the result equals that of `Object::decode`. For any
+//! other text it is equal, except that an error behind the metadata may be missed.
 
 use std::fmt;
 
@@ -16,20 +16,20 @@ use super::object::{DecodeError, Object, ReadMetadata};
 use super::text::{HEAD, Managers, Record, Text};
 use super::{Key, Revision};
 
-/// The number of earlier records that a new one is compared with. Few programs write to a fleet.
+/// Number of earlier records that a new one is compared with. Few programs write to a fleet.
 const KNOWN_MAX: usize = 8;
-/// What follows the managers in the metadata of every object.
+/// The beginning of the member that follows `managedFields` in the metadata of every object.
 const NAME: &str = "\"name\":\"";
 
-/// Remembers the managers of earlier objects, to decode similar objects faster.
+/// A decoder that remembers the `managedFields` of earlier objects.
 #[derive(Default)]
 pub struct Decoder {
-    /// The most recently used one comes first.
+    /// The most recently used record is first.
     known: Vec<Managers>,
 }
 
 impl Decoder {
-    /// The same as `Object::decode`.
+    /// Decodes an object like `Object::decode`.
     pub fn decode(&mut self, key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
         if let Some((at, content)) = self.cut(&json)
             && let Some(metadata) = metadata_before(&content, at)
@@ -46,8 +46,8 @@ impl Decoder {
         Ok(object)
     }
 
-    /// If the managers are known: their position in the text, and the text without them. They are
-    /// then the first of `known`.
+    /// Removes known `managedFields` from a text, and returns their position and the remaining
+    /// text. The matching record becomes the first of `known`. Returns `None` if no record matches.
     fn cut(&mut self, json: &[u8]) -> Option<(usize, Vec<u8>)> {
         let at = memmem::find(json, HEAD)?;
         let record = &json[at..];
@@ -59,8 +59,8 @@ impl Decoder {
     }
 }
 
-/// The metadata of an object, if its member `name` begins at `name_at`. The text behind the
-/// metadata is not read.
+/// Parses the metadata of an object in which the member `name` begins at `name_at`. The text behind
+/// the metadata is not parsed.
 fn metadata_before(content: &[u8], name_at: usize) -> Option<ReadMetadata<'_>> {
     let text = std::str::from_utf8(content).ok()?;
     let is_whole = text.ends_with('}') && text.get(name_at..)?.starts_with(NAME);
@@ -146,14 +146,14 @@ mod tests {
         let usual = format!(r#"{{"metadata":{{"managedFields":{record},"name":"web","uid":"u"}},"spec":{{}}}}"#);
         assert_same(&mut decoder, &usual);
         for text in [
-            // A record elsewhere, also in the place of a name.
+            // A record outside of the metadata, also as a name.
             format!(r#"{{"data":{{"managedFields":{record},"name":"web"}},"metadata":{{"name":"web","uid":"u"}}}}"#),
             format!(r#"{{"metadata":{{"uid":"u"}},"spec":{{"managedFields":{record},"name":"web"}}}}"#),
             format!(r#"{{"metadata":{{"ownerReferences":[{{"managedFields":{record},"name":"a"}}],"name":"web"}}}}"#),
             // Another member follows, or none.
             format!(r#"{{"metadata":{{"managedFields":{record},"namespace":"shop","name":"web"}}}}"#),
             format!(r#"{{"metadata":{{"name":"web","managedFields":{record}}}}}"#),
-            // Two records, no metadata before the others, words that are not known, blanks.
+            // A second record, an unknown operation, blanks, an invalid time.
             format!(r#"{{"metadata":{{"name":"web"}},"spec":{{"managedFields":{record},"name":"web"}}}}"#),
             usual.replace("three", "four"),
             usual.replace(":{}}}", ": {} } }"),

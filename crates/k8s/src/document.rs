@@ -1,8 +1,8 @@
-//! An object on its way to the log: its text with a gap for the revision, which is known only when
-//! the writer numbers the change (decision 0002).
+//! An object to be written to the log: its text with a gap for the revision, which is known only
+//! when the writer numbers the change (decision 0002).
 //!
-//! *Invariant:* the head holds what `Object::decode` would read from the text, so the text need not
-//! be decoded.
+//! *Invariant:* the head equals the result of `Object::decode` for the text, so the text is never
+//! decoded.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,22 +20,22 @@ use super::{Key, Managers, Object, Parts, Revision, Text};
 pub struct Document {
     before: Bytes,
     after: Bytes,
-    /// Goes between `before` and the rest.
+    /// The managed fields, inserted between `before` and `after`.
     record: Option<Record>,
     head: Head,
 }
 
-/// Placeholders for the revision and for the managers. They cannot occur in user data: the control
+/// Placeholders for the revision and the managers. User data cannot contain them: the control
 /// character would be escaped there, and the key makes them unique.
 const REVISION_HOLE: &str = "\u{1}ballast:revision\u{1}";
 const RECORD_HOLE: &str = "\u{1}ballast:record\u{1}";
-/// The same, as they are serialized.
+/// The placeholders in serialized form.
 const REVISION_TEXT: &str = r#""\u0001ballast:revision\u0001""#;
 const RECORD_TEXT: &str = r#""\u0001ballast:record\u0001""#;
 
-/// The capacity for the text of a usual object, without its managers.
+/// Initial capacity for the text of a typical object without its managers.
 const CONTENT_BYTES: usize = 2 * 1024;
-/// The number of bytes by which an edit usually makes an object longer.
+/// Number of bytes by which an edit typically lengthens an object.
 const EDITED_BYTES_MORE: usize = 512;
 
 impl Document {
@@ -45,7 +45,7 @@ impl Document {
         Document::managed(object, None)
     }
 
-    /// Like `new`. If `managers` is given, they replace those in the tree.
+    /// Serializes `object` like `new`. If `managers` is given, they replace those in the tree.
     pub fn managed(mut object: Map<String, Value>, managers: Option<Managers>) -> Document {
         let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if !metadata.is_object() {
@@ -63,8 +63,8 @@ impl Document {
         Document::with_holes(json, managers, head)
     }
 
-    /// The object with new content, managers and generation. `parts` must have the labels of the
-    /// object.
+    /// Returns the document of `object` with new content, managers and generation. The labels in
+    /// `parts` must equal those of `object`.
     pub fn edited(object: &Object, mut parts: Parts<'_>, managers: Option<Managers>, generation: i64) -> Document {
         if generation != object.generation {
             parts.set(&["metadata", "generation"], Some(generation.to_string().into()));
@@ -101,14 +101,14 @@ impl Document {
         Document { before, after, record, head }
     }
 
-    /// The whole text with this revision.
+    /// Returns the complete text with this revision.
     pub fn at(&self, revision: Revision) -> Text {
         let revision = revision.to_string();
         let content = [&self.before[..], revision.as_bytes(), &self.after[..]].concat();
         Text::new(content.into(), self.record.clone())
     }
 
-    /// The length of the text, without the digits of the revision and the managers.
+    /// Returns the length of the text without the digits of the revision and the managers.
     pub fn len(&self) -> usize {
         self.before.len() + self.after.len()
     }
@@ -117,15 +117,15 @@ impl Document {
         self.len() == 0
     }
 
-    /// The length of the text with the managers, without the digits of the revision.
+    /// Returns the length of the text with the managers, without the digits of the revision.
     pub fn whole_len(&self) -> usize {
         self.len() + self.record.as_ref().map_or(0, |record| record.managers.len())
     }
 }
 
 impl Object {
-    /// The document at this revision. Nothing is parsed, because the document holds what `decode`
-    /// would find.
+    /// Creates the object that the document becomes at this revision. Parses nothing: the head of
+    /// the document equals the decoded one.
     pub fn of(key: Key, revision: Revision, created: Revision, document: &Document) -> Object {
         let mut object = Object::with(key, revision, document.head.clone(), document.at(revision));
         object.created = created;

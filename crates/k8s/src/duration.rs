@@ -1,8 +1,8 @@
-//! Durations as Go writes them: `1m30s`, `1.5h`, `500ms`, `0`.
+//! Durations in Go's format: `1m30s`, `1.5h`, `500ms`, `0`.
 
 use std::time::Duration;
 
-/// Reads a duration that may have a sign, as Go does. A negative one counts as zero.
+/// Parses a duration with an optional sign, as Go does. A negative duration becomes zero.
 pub fn parse_signed(text: &str) -> Option<Duration> {
     match text.strip_prefix(['+', '-']) {
         None => parse(text),
@@ -11,7 +11,7 @@ pub fn parse_signed(text: &str) -> Option<Duration> {
     }
 }
 
-/// Reads a duration without a sign.
+/// Parses a duration without a sign.
 pub fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

@@ -1,29 +1,29 @@
-//! Faults of an object, field by field, in the wording of Kubernetes (ER6, ER7).
+//! Validation errors of an object, field by field, in the wording of Kubernetes (ER6, ER7).
 //!
-//! The number and the bytes of the reported faults are bounded, whatever the object is (LI11).
+//! The number and total size of the reported errors are bounded for any object (LI11).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How many faults of one request are reported one by one. The others are only counted.
+/// Largest number of errors of one request that are reported individually. Others are only counted.
 pub const TOLD_MAX: usize = 100;
-/// The most bytes of the texts of all reported faults. An answer has each text twice.
+/// Largest total size of the reported errors, in bytes. A response contains each text twice.
 const TOLD_BYTES_MAX: usize = 128 * 1024;
-/// The most bytes of the text of one fault.
+/// Largest size of the text of one error, in bytes.
 const BODY_BYTES_MAX: usize = 4 * 1024;
-/// The most bytes of a value in such a text, so that the reason behind it still fits.
+/// Largest size of a value in such a text, in bytes, so that the reason behind it still fits.
 const VALUE_BYTES_MAX: usize = 3 * 1024;
-/// The longest name in a path, in bytes. Valid ones are shorter.
+/// Largest size of a name in a path, in bytes. Valid names are shorter.
 const NAME_BYTES_MAX: usize = 512;
 
-/// A name as paths show it. If it is too long to be valid, only its beginning.
+/// Returns a name as paths display it: one that is too long to be valid is truncated.
 pub fn shown_name(name: &str) -> Cow<'_, str> {
     shortened(name, NAME_BYTES_MAX)
 }
 
-/// The cause that counts the faults that are not reported.
+/// Returns the message that counts the errors that are not reported.
 pub fn and_more(count: usize) -> String {
     format!("and {count} more")
 }
@@ -36,22 +36,22 @@ fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}... ({left} bytes more)", &text[..text.floor_char_boundary(bytes_max)]))
 }
 
-/// The path of a fault: `spec.workloads[0].kind`, `metadata.labels[app]`.
+/// The path of an error: `spec.workloads[0].kind`, `metadata.labels[app]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldPath(String);
 
 impl FieldPath {
-    /// The object itself.
+    /// Returns the path of the object itself.
     pub const fn root() -> FieldPath {
         FieldPath(String::new())
     }
 
-    /// A path, as it is written: `FieldPath::new("spec.workloads")`.
+    /// Creates a path from its text: `FieldPath::new("spec.workloads")`.
     pub fn new(path: &str) -> FieldPath {
         FieldPath(path.to_owned())
     }
 
-    /// The path of a member: `spec.workloads`.
+    /// Returns the path of a member: `spec.workloads`.
     #[must_use]
     pub fn child(&self, name: &str) -> FieldPath {
         match self.0.as_str() {
@@ -60,13 +60,13 @@ impl FieldPath {
         }
     }
 
-    /// The path of an item: `spec.workloads[0]`.
+    /// Returns the path of an item: `spec.workloads[0]`.
     #[must_use]
     pub fn index(&self, index: usize) -> FieldPath {
         FieldPath(format!("{}[{index}]", self.0))
     }
 
-    /// The path of an entry of a map: `metadata.labels[app]`.
+    /// Returns the path of an entry of a map: `metadata.labels[app]`.
     #[must_use]
     pub fn key(&self, key: &str) -> FieldPath {
         FieldPath(format!("{}[{}]", self.0, shown_name(key)))
@@ -87,7 +87,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// One fault. `body` is the text after the path, as upstream's `ErrorBody()` returns it.
+/// A validation error. `body` is the text after the path, as upstream's `ErrorBody()` returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldError {
     pub path: FieldPath,
@@ -102,12 +102,13 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// The faults of one object, in the order of its fields. An empty list means that it is valid.
+/// The validation errors of one object, in the order of its fields. An empty list means that it is
+/// valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     told: Vec<FieldError>,
     told_bytes: usize,
-    /// The hashes of the faults that are not reported.
+    /// Hashes of the errors that are not reported.
     more: Vec<u64>,
 }
 
@@ -116,17 +117,17 @@ impl FieldErrors {
         self.told.is_empty() && self.more.is_empty()
     }
 
-    /// Those that are told.
+    /// Iterates over the reported errors.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &FieldError> {
         self.told.iter()
     }
 
-    /// How many more there are.
+    /// Returns the number of errors that are not reported.
     pub fn more(&self) -> usize {
         self.more.len()
     }
 
-    /// Adds a fault. `body` is the text after the path.
+    /// Adds an error. `body` is the text after the path.
     pub fn push(&mut self, path: &FieldPath, reason: &'static str, body: String) {
         let body = match shortened(&body, BODY_BYTES_MAX) {
             Cow::Borrowed(_) => body,
@@ -140,7 +141,7 @@ impl FieldErrors {
         self.more.extend(other.more);
     }
 
-    /// Without those that `known` has as well.
+    /// Returns the errors that `known` does not contain.
     #[must_use]
     pub fn without(self, known: &FieldErrors) -> FieldErrors {
         let known: HashSet<u64> = known.told.iter().map(hash).chain(known.more.iter().copied()).collect();
@@ -159,35 +160,37 @@ impl FieldErrors {
         self.told.push(error);
     }
 
-    /// The message shows `value` as JSON.
+    /// Adds an error for an invalid value. The message contains `value` as JSON.
     pub fn invalid(&mut self, path: &FieldPath, value: impl serde::Serialize, detail: impl fmt::Display) {
         let value = shown(value);
         let value = shortened(&value, VALUE_BYTES_MAX);
         self.push(path, "FieldValueInvalid", format!("Invalid value: {value}: {detail}"));
     }
 
-    /// `detail` may be empty.
+    /// Adds an error for a missing value. `detail` may be empty.
     pub fn required(&mut self, path: &FieldPath, detail: &str) {
         let colon = if detail.is_empty() { "" } else { ": " };
         self.push(path, "FieldValueRequired", format!("Required value{colon}{detail}"));
     }
 
-    /// The field must not be set, or not like this.
+    /// Adds an error for a field that must not be set, or not to this value.
     pub fn forbidden(&mut self, path: &FieldPath, detail: impl fmt::Display) {
         self.push(path, "FieldValueForbidden", format!("Forbidden: {detail}"));
     }
 
-    /// The value occurs twice. The message shows it as JSON.
+    /// Adds an error for a value that occurs twice. The message contains `value` as JSON.
     pub fn duplicate(&mut self, path: &FieldPath, value: impl serde::Serialize) {
         self.push(path, "FieldValueDuplicate", format!("Duplicate value: {}", shown(value)));
     }
 
-    /// The value names something that does not exist. The message shows it as JSON.
+    /// Adds an error for a reference to something that does not exist. The message contains `value`
+    /// as JSON.
     pub fn not_found(&mut self, path: &FieldPath, value: impl serde::Serialize) {
         self.push(path, "FieldValueNotFound", format!("Not found: {}", shown(value)));
     }
 
-    /// The message lists `supported` in the given order.
+    /// Adds an error for a value outside of `supported`. The message lists `supported` in the given
+    /// order.
     pub fn not_supported(&mut self, path: &FieldPath, value: impl serde::Serialize, supported: &[&str]) {
         let list = supported.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(", ");
         let body = format!("Unsupported value: {}: supported values: {list}", shown(value));
@@ -202,7 +205,8 @@ impl FieldErrors {
         self.push(path, "FieldValueTooMany", format!("Too many: {actual}: must have at most {limit} items"));
     }
 
-    /// The fault of an object that its schema accepts and its Rust type cannot hold.
+    /// Returns the error of an object that its schema accepts and that its Rust type cannot
+    /// represent.
     pub fn undecodable(error: &serde_json::Error) -> FieldErrors {
         let mut errors = FieldErrors::default();
         errors.push(&FieldPath::root(), "FieldValueInvalid", format!("Invalid value: \"object\": {error}"));
@@ -210,7 +214,7 @@ impl FieldErrors {
     }
 }
 
-/// The same for equal faults, in this process.
+/// Returns a hash of the error that is stable within this process.
 fn hash(error: &FieldError) -> u64 {
     let mut state = DefaultHasher::new();
     error.hash(&mut state);

@@ -1,13 +1,13 @@
 //! The field selector of a query string, `metadata.name=a,metadata.namespace!=b` (SE3, SE8).
 //!
-//! Every kind can be selected by name and namespace. The kind's row says which other fields there
-//! are: callers check with `unsupported` before they select.
+//! Every kind supports selection by name and namespace. The other selectable fields depend on the
+//! kind: callers check them with `unsupported` before they select.
 
 use serde_json::Value;
 
 use super::{Key, Object};
 
-/// A field selector. All requirements must hold; the empty one selects everything.
+/// A field selector. All requirements must hold; an empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldQuery(Vec<Requirement>);
 
@@ -27,10 +27,10 @@ enum Field {
 }
 
 impl FieldQuery {
-    /// Parses a selector. The error is the sentence for the caller.
+    /// Parses a selector. The error is the message for the client.
     pub fn parse(text: &str) -> Result<FieldQuery, String> {
         let mut requirements = Vec::new();
-        // Upstream sorts the requirements, and names the first one that it cannot read.
+        // Upstream sorts the requirements, and reports the first one that it cannot parse.
         let mut terms = terms(text);
         terms.sort_unstable();
         for term in terms {
@@ -51,7 +51,7 @@ impl FieldQuery {
         Ok(FieldQuery(requirements))
     }
 
-    /// Selects the one object of this name.
+    /// Returns a selector for the object of this name.
     pub fn named(name: &str) -> FieldQuery {
         FieldQuery(vec![Requirement { field: Field::Name, equals: true, value: name.to_owned() }])
     }
@@ -60,8 +60,7 @@ impl FieldQuery {
         self.0.is_empty()
     }
 
-    /// The sentence for the caller if the selector names a field by which objects of the kind
-    /// cannot be selected.
+    /// Returns the error message if the selector uses a field that the kind does not support.
     pub fn unsupported(&self, selectable: &[&str]) -> Option<String> {
         let mut fields = self.0.iter().map(|requirement| &requirement.field);
         fields.find_map(|field| match field {
@@ -72,7 +71,7 @@ impl FieldQuery {
         })
     }
 
-    /// Whether the name and the namespace match.
+    /// Returns whether the name and the namespace match.
     pub fn matches_key(&self, key: &Key) -> bool {
         self.0.iter().all(|requirement| match requirement.field {
             Field::Name => requirement.holds(&key.name),
@@ -81,7 +80,8 @@ impl FieldQuery {
         })
     }
 
-    /// Whether the object matches. It is parsed only if the selector names more than its key.
+    /// Returns whether the object matches. It is parsed only if the selector uses more than its
+    /// key.
     pub fn matches(&self, object: &Object) -> bool {
         if !self.matches_key(&object.key) {
             return false;
@@ -99,17 +99,18 @@ impl FieldQuery {
         })
     }
 
-    /// The only name that can match, if the selector fixes it. Authorization checks it (SE5).
+    /// Returns the only name that can match, if the selector fixes it. Authorization checks it
+    /// (SE5).
     pub fn name(&self) -> Option<&str> {
         self.only(Field::Name)
     }
 
-    /// The only namespace that can match, if the selector fixes it.
+    /// Returns the only namespace that can match, if the selector fixes it.
     pub fn namespace(&self) -> Option<&str> {
         self.only(Field::Namespace)
     }
 
-    /// Whether a requirement is about the namespace.
+    /// Returns whether a requirement refers to the namespace.
     pub fn mentions_namespace(&self) -> bool {
         self.0.iter().any(|requirement| requirement.field == Field::Namespace)
     }
@@ -126,7 +127,7 @@ impl Requirement {
     }
 }
 
-/// Splits at the commas that no backslash escapes.
+/// Splits the text at commas that are not escaped by a backslash.
 fn terms(text: &str) -> Vec<&str> {
     let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
     for (index, byte) in text.bytes().enumerate() {
@@ -144,7 +145,7 @@ fn terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// The field, whether it must be equal, and the value with its escapes.
+/// Returns the field, whether it must be equal, and the value with its escapes.
 fn split(term: &str) -> Option<(&str, bool, &str)> {
     let at = term.find(['=', '!'])?;
     let (label, rest) = term.split_at(at);

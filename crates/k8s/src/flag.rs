@@ -1,5 +1,6 @@
 //! Flags of objects: whether a word is in the content of an object. Many loops need this at each
-//! change of an object, so the answer is kept with the object, in bits that take no extra memory.
+//! change of an object, so the result is cached in the object, in bits that take no additional
+//! memory.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -8,13 +9,13 @@ use memchr::memmem::Finder;
 
 use super::Text;
 
-/// The most flags of a kind: each takes two bits of an object.
+/// Largest number of flags per kind: each takes two bits of an object.
 const FLAGS_MAX: u32 = u16::BITS / 2;
 
-/// A word whose presence in an object is remembered.
+/// A word for which each object caches whether its content contains it.
 ///
-/// If it is absent, the object lacks what the word stands for. If it is present, the word may also
-/// be in another place, and the caller reads the object.
+/// If the word is absent, the object lacks the field that the word is the name of. If it is
+/// present, it may also occur in another field, so the caller parses the object.
 #[derive(Debug)]
 pub struct Flag {
     number: u32,
@@ -23,7 +24,7 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// The flags of a kind have different numbers.
+    /// Creates a flag. The flags of one kind must have different numbers.
     pub const fn new(number: u32, word: &'static str) -> Flag {
         assert!(number < FLAGS_MAX, "there is no room for the flag");
         Flag { number, word, finder: OnceLock::new() }
@@ -38,12 +39,13 @@ impl Flag {
     }
 }
 
-/// The flags of an object: for each one, whether it was computed, and whether it is set.
+/// The flags of an object: for each flag, whether it was computed, and whether it is set.
 #[derive(Debug, Default)]
 pub(super) struct Flags(AtomicU16);
 
 impl Flags {
-    /// Reads the content only if the flag was not computed before.
+    /// Returns whether the flag is set. Searches the content only if the flag was not computed
+    /// before.
     pub fn has(&self, flag: &Flag, text: &Text) -> bool {
         let (asked, set) = (1 << (2 * flag.number), 2 << (2 * flag.number));
         // Two threads that compute a flag at the same time get the same result, and nothing else

@@ -1,13 +1,13 @@
-//! Ages as kubectl shows them: `5s`, `3m20s`, `2h`, `5d` (TA3).
+//! Ages in kubectl's format: `5s`, `3m20s`, `2h`, `5d` (TA3).
 
-/// Shows an age in seconds by the one or two units that matter at its size.
+/// Formats an age in seconds with one or two units, as kubectl does.
 pub fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
     const YEAR: i64 = 365 * DAY;
     match seconds {
-        // The clocks of two machines may differ by a second. More is a mistake.
+        // Clocks of two machines may differ by a second. A larger difference is an error.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),

@@ -1,8 +1,8 @@
-//! Why a text is no JSON, or no value of a type, in words of this program with line and column.
-//! Differs from Kubernetes (D71): only the most frequent fault, a text that ends too early, has its
-//! message.
+//! Messages for text that is not valid JSON, or not a value of the expected type, with line and
+//! column. Differs from Kubernetes (D71): only the most frequent error, an unexpected end of the
+//! text, has its message.
 
-/// The faults of a text, as the parser names them, and their messages.
+/// Syntax errors in the wording of the parser, and their messages.
 const FAULTS: [(&str, &str); 16] = [
     ("expected `:`", "a colon is missing after the name of a member"),
     ("expected `,` or `}`", "a comma or a closing brace is missing"),
@@ -22,7 +22,7 @@ const FAULTS: [(&str, &str); 16] = [
     ("unexpected end of hex escape", "an escape of a text is too short"),
 ];
 
-/// The types of values, as serde names them, and their names in messages.
+/// Types in the wording of serde, and their names in messages.
 const TYPES: [(&str, &str); 6] = [
     ("i8 i16 i32 i64 u8 u16 u32 u64 usize", "a whole number"),
     ("f32 f64", "a number"),
@@ -32,7 +32,7 @@ const TYPES: [(&str, &str); 6] = [
     ("string str", "a text"),
 ];
 
-/// Returns why a text cannot be read.
+/// Returns the message for a JSON error.
 pub fn json_fault(error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
@@ -48,7 +48,7 @@ pub fn json_fault(error: &serde_json::Error) -> String {
     }
 }
 
-/// The message for a value of another type than the expected one.
+/// Returns the message for a value that does not have the expected type.
 fn type_fault(said: &str) -> Option<String> {
     let (found, expected) = said.strip_prefix("invalid type: ")?.split_once(", expected ")?;
     let name = |text: &str| {

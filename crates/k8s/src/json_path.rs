@@ -28,7 +28,7 @@ enum Step {
 }
 
 impl JsonPath {
-    /// Parses a path. `None` if it is outside the subset.
+    /// Parses a path. Returns `None` if it is outside the subset.
     pub fn parse(text: &str) -> Option<JsonPath> {
         let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
         let mut rest = text.strip_prefix('$').unwrap_or(text);
@@ -45,12 +45,12 @@ impl JsonPath {
         (!steps.is_empty()).then(|| JsonPath { steps: steps.into() })
     }
 
-    /// The first key, and the path below it: `None` for a path that starts with an index.
+    /// Returns the first key, and the path below it. `None` for a path that starts with an index.
     pub fn split_first(&self) -> Option<(&str, PathRef<'_>)> {
         PathRef(&self.steps).split_first()
     }
 
-    /// The first match in document order.
+    /// Returns the first match in document order.
     pub fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         find(&self.steps, value)
     }
@@ -61,7 +61,7 @@ impl JsonPath {
 pub struct PathRef<'a>(&'a [Step]);
 
 impl<'a> PathRef<'a> {
-    /// As `JsonPath::split_first`.
+    /// Returns the first key and the rest, as `JsonPath::split_first`.
     pub fn split_first(self) -> Option<(&'a str, PathRef<'a>)> {
         match self.0.split_first()? {
             (Step::Key(key), rest) => Some((key, PathRef(rest))),
@@ -69,12 +69,12 @@ impl<'a> PathRef<'a> {
         }
     }
 
-    /// The first match in document order.
+    /// Returns the first match in document order.
     pub fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         find(self.0, value)
     }
 
-    /// How many values match.
+    /// Returns the number of matches.
     pub fn count(&self, value: &Value) -> usize {
         count(self.0, value)
     }
@@ -92,7 +92,7 @@ fn count(steps: &[Step], value: &Value) -> usize {
 }
 
 impl Step {
-    /// Whether a filter selects the item. A step without a condition selects every item.
+    /// Returns whether a filter selects the item. Other steps select every item.
     fn lets_pass(&self, item: &Value) -> bool {
         let Step::Filter { key, equal, value: wanted } = self else { return true };
         let found = key.iter().try_fold(item, |item, key| item.get(&**key));
@@ -116,7 +116,7 @@ fn find<'v>(steps: &[Step], value: &'v Value) -> Option<&'v Value> {
     }
 }
 
-/// A key after a dot, up to the next dot or bracket; `\.` is a dot in the key.
+/// Parses a key after a dot, up to the next dot or bracket; `\.` is a dot in the key.
 fn key(text: &str) -> Option<(Step, &str)> {
     let mut key = String::new();
     let mut chars = text.char_indices();
@@ -139,7 +139,7 @@ fn key(text: &str) -> Option<(Step, &str)> {
     }
 }
 
-/// The content of brackets.
+/// Parses the content of brackets.
 fn bracket(text: &str) -> Option<(Step, &str)> {
     if let Some(filter) = text.strip_prefix("?(") {
         let (inside, rest) = filter.split_once(")]")?;
@@ -157,7 +157,7 @@ fn bracket(text: &str) -> Option<(Step, &str)> {
     Some((step, rest))
 }
 
-/// `@.type=="Ready"`
+/// Parses the condition of a filter: `@.type=="Ready"`.
 fn condition(text: &str) -> Option<Step> {
     let (left, right, equal) = match text.split_once("==") {
         Some((left, right)) => (left, right, true),

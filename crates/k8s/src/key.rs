@@ -1,24 +1,25 @@
-//! The key of an object: the kind as the store knows it, a namespace and a name.
+//! The key of an object: the resource, a namespace and a name.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
-/// A kind as the store knows it, `<plural>.<group>` (`resourcebindings.work.karmada.io`). All
-/// served versions of a kind share it.
+/// A resource as the store identifies it, `<plural>.<group>` (`resourcebindings.work.karmada.io`).
+/// All served versions of a kind share it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource(&'static str);
 
 static INTERNED: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 impl GroupResource {
-    /// The kind of this name: `resourcebindings.work.karmada.io`, or `events` in the core group.
+    /// Creates the resource of this name: `resourcebindings.work.karmada.io`, or `events` in the
+    /// core group.
     pub const fn new(name: &'static str) -> GroupResource {
         GroupResource(name)
     }
 
-    /// Returns the kind of this name, for names that come from a database. Each distinct name stays
+    /// Returns the resource of this name, for names from a database. Each distinct name stays
     /// allocated for the life of the process, so call this only with names from a row or from the
     /// log.
     pub fn intern(name: &str) -> GroupResource {
@@ -31,17 +32,18 @@ impl GroupResource {
         GroupResource(kept)
     }
 
-    /// The whole name: `resourcebindings.work.karmada.io`.
+    /// Returns the full name: `resourcebindings.work.karmada.io`.
     pub const fn as_str(self) -> &'static str {
         self.0
     }
 
-    /// `resourcebindings` of `resourcebindings.work.karmada.io`.
+    /// Returns the plural: `resourcebindings` of `resourcebindings.work.karmada.io`.
     pub fn resource(self) -> &'static str {
         self.0.split_once('.').map_or(self.0, |(resource, _)| resource)
     }
 
-    /// `work.karmada.io` of `resourcebindings.work.karmada.io`; empty for the core group.
+    /// Returns the API group: `work.karmada.io` of `resourcebindings.work.karmada.io`, and empty
+    /// for the core group.
     pub fn group(self) -> &'static str {
         self.0.split_once('.').map_or("", |(_, group)| group)
     }
@@ -70,21 +72,21 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of an object in a namespace.
+    /// Creates the key of an object in a namespace.
     pub fn namespaced(resource: GroupResource, namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Key {
         Key { resource, namespace: namespace.into(), name: name.into() }
     }
 
-    /// The key of a cluster-scoped object.
+    /// Creates the key of a cluster-scoped object.
     pub fn cluster(resource: GroupResource, name: impl Into<Arc<str>>) -> Key {
         Key { resource, namespace: Arc::from(""), name: name.into() }
     }
 }
 
 impl Hash for Key {
-    /// Tables of a million keys hash keys very often, and objects of different kinds rarely share
-    /// their namespace and name. So only the length of the kind is hashed, and equality compares
-    /// the kind itself.
+    /// Hashes only the length of the resource name; equality compares the name itself. Tables of a
+    /// million keys hash keys very often, and objects of different kinds rarely share their
+    /// namespace and name.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.resource.as_str().len());
         self.namespace.hash(state);

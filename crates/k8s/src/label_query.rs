@@ -1,11 +1,11 @@
 //! The label selector of a query string, `app=web,tier in (a,b),!legacy` (SE1, SE2), parsed into a
-//! `Selector`. The `LabelSelector` inside objects is another thing.
+//! `Selector`. Unrelated to the `LabelSelector` in objects.
 
 use super::names::{label_value_faults, qualified_name_faults};
 use super::selector::Operator;
 use super::{FieldErrors, FieldPath, Requirement, Selector};
 
-/// Parses a selector; the empty one selects everything. The error is the sentence for the caller
+/// Parses a selector; an empty one matches everything. The error is the message for the client
 /// (SE2).
 pub fn parse(text: &str) -> Result<Selector, String> {
     Parser { tokens: tokens(text), next: 0 }.query()
@@ -13,8 +13,7 @@ pub fn parse(text: &str) -> Result<Selector, String> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
-    /// A key or a value. The words `in` and `notin` are operators only where an operator is
-    /// expected.
+    /// A key or a value. The words `in` and `notin` are operators only if an operator is expected.
     Word(&'a str),
     /// `=`, `==`, `!=`, `>`, `<`, `!`, `(`, `)` or `,`.
     Symbol(&'a str),
@@ -104,7 +103,7 @@ impl<'a> Parser<'a> {
         let (operator, values) = match (negated, at_end) {
             (true, true) => (Operator::DoesNotExist, Vec::new()),
             (false, true) => (Operator::Exists, Vec::new()),
-            // Kubernetes refuses `!a=b`, too: it is unclear what is negated.
+            // Kubernetes refuses `!a=b`, too: the negation is ambiguous.
             (true, false) => {
                 return Err(format!("found '{}', expected: ',' or 'end of string'", self.peek().text()));
             }
@@ -125,7 +124,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The value after `=`. It may be empty.
+    /// Parses the value after `=`, which may be empty.
     fn value(&mut self, key: &str) -> Result<&'a str, String> {
         let value = self.bare_value()?;
         refuse(&FieldPath::new("values").index(0).key(key), value, &label_value_faults(value))?;
@@ -153,7 +152,7 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    /// `(a,b)`. An empty place between commas is the empty value, and so is `()`.
+    /// Parses `(a,b)`. Nothing between two commas is an empty value, and so is `()`.
     fn values(&mut self, key: &str) -> Result<Vec<&'a str>, String> {
         match self.take() {
             Token::Symbol("(") => {}

@@ -1,4 +1,5 @@
-//! The part of the Kubernetes API that belongs to no kind. Pure: no I/O, no clock, no async.
+//! The part of the Kubernetes API that is independent of the kind. Pure: no I/O, no clock, no
+//! async.
 //!
 //! # Modules
 //!
@@ -6,53 +7,53 @@
 //!
 //! Values in objects:
 //! - `time`: `metav1.Time`, whole seconds in UTC
-//! - `duration`: durations as Go writes them
-//! - `human_duration`: ages as kubectl shows them
+//! - `duration`: durations in Go's format
+//! - `human_duration`: ages in kubectl's format
 //! - `quantity`: `500m`, `1.5Gi`
 //! - `cron`: the schedule of a CronJob
 //! - `taint`: taints and tolerations
 //! - `selector`: label requirements
-//! - `natural`: the order in which people read names
-//! - `names`: the form of names, labels and annotation keys
+//! - `natural`: natural sort order of names
+//! - `names`: the syntax of names, labels and annotation keys
 //! - `suggestion`: the known name that is closest to a mistyped one
-//! - `field_errors`: faults of an object, field by field
+//! - `field_errors`: validation errors of an object, field by field
 //! - `user`: the identity of a request
 //!
 //! The text of an object:
-//! - `scan`: finds where values of a JSON text end
-//! - `json_fault`: why a text is no JSON
-//! - `read`: reads JSON that is known to be UTF-8
-//! - `walk`: takes single values out of a JSON text
+//! - `scan`: finds the ends of values in a JSON text
+//! - `json_fault`: messages for invalid JSON
+//! - `read`: parses JSON that is known to be UTF-8
+//! - `walk`: extracts single values from a JSON text
 //! - `json_path`: paths of printer columns
-//! - `json_column`: where in an object a value is
+//! - `json_column`: the position of a value in an object
 //! - `parts`: changes members of an object without parsing the rest
 //! - `pool`: shares equal values
 //! - `packed`: compresses a text against a similar one
-//! - `content`: a text, packed or not
-//! - `text`: the text of an object, with its managed fields apart
-//! - `record_shape`: what the managed fields of similar objects have in common
+//! - `content`: a text, plain or compressed
+//! - `text`: the text of an object, with its managed fields stored separately
+//! - `record_shape`: the common part of the managed fields of similar objects
 //! - `fields`: `FieldsV1` and managed fields
 //!
 //! Objects:
-//! - `key`: kind, namespace and name
+//! - `key`: resource, namespace and name
 //! - `revision`: the counter of the log
-//! - `flag`: whether a word is in an object, found once
-//! - `typed_forms`: the typed forms of large objects, within a bound
+//! - `flag`: whether an object contains a word, computed once
+//! - `typed_forms`: a bounded cache of the typed forms of large objects
 //! - `object`: one version of an object
 //! - `document`: an object to be written, before it has a revision
 //! - `decoder`: decodes many objects
 //!
-//! Requests and answers:
-//! - `status`: `metav1.Status`, the form of every failure
-//! - `query`: a query string, read as Go reads it
+//! Requests and responses:
+//! - `status`: `metav1.Status`, the format of every failure
+//! - `query`: a query string, parsed as in Go
 //! - `label_query`: the label selector of a query
 //! - `field_query`: the field selector of a query
-//! - `repair`: mends JSON whose strings are not Unicode
-//! - `yaml`: reads YAML as Kubernetes does
+//! - `repair`: repairs JSON that contains invalid Unicode
+//! - `yaml`: parses YAML as Kubernetes does
 //! - `body`: bodies in JSON and YAML
 //! - `list_options`: the options of LIST and WATCH
 //! - `write_options`: the options of a write
-//! - `protobuf`: bodies in the binary form
+//! - `protobuf`: bodies in protobuf
 //! - `patch_path`: the paths of a JSON patch
 //! - `patch`: JSON patch and JSON merge patch
 

@@ -1,5 +1,5 @@
-//! The options of a LIST or WATCH (`metav1.ListOptions`), parsed from a query string and checked
-//! (RV10-RV15, CH4, CH8, WA13), and the token that continues a list.
+//! The options of a LIST or WATCH (`metav1.ListOptions`), parsed from a query string and validated
+//! (RV10-RV15, CH4, CH8, WA13), and the continue token of a list.
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine as _};
@@ -9,12 +9,12 @@ use super::json_fault::json_fault;
 use super::query::Query;
 use super::{FieldErrors, FieldPath, FieldQuery, Revision, Selector, Status, label_query};
 
-/// The options of a LIST or WATCH. The default asks for everything, in the newest state.
+/// The options of a LIST or WATCH. The default selects all objects in the newest state.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     pub labels: Selector,
     pub fields: FieldQuery,
-    /// `None` asks for the newest state, zero for any state.
+    /// `None` requests the newest state, zero any state.
     pub revision: Option<Revision>,
     pub revision_match: Option<RevisionMatch>,
     /// `None` means no limit.
@@ -23,11 +23,11 @@ pub struct ListOptions {
     pub watch: bool,
     pub allow_bookmarks: bool,
     pub send_initial_events: Option<bool>,
-    /// How long a watch lasts.
+    /// Duration of a watch.
     pub timeout_seconds: Option<u64>,
 }
 
-/// `resourceVersionMatch`: which state a list with a `resourceVersion` reads.
+/// `resourceVersionMatch`: the state that a list with a `resourceVersion` reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevisionMatch {
     Exact,
@@ -48,7 +48,8 @@ impl GetOptions {
 }
 
 impl ListOptions {
-    /// Parses and checks the options. The error is a 400, or a 422 if they do not fit together.
+    /// Parses and validates the options. The error is a 400, or a 422 if they contradict each
+    /// other.
     pub fn from_query(query: &Query<'_>) -> Result<ListOptions, Status> {
         let labels = query.text("labelSelector").map(label_query::parse).transpose().map_err(Status::bad_request)?;
         let fields = query.text("fieldSelector").map(FieldQuery::parse).transpose().map_err(Status::bad_request)?;
@@ -142,21 +143,22 @@ fn checked_match(query: &Query<'_>) -> Result<Option<RevisionMatch>, Status> {
     }
 }
 
-/// Where a list continues: after which object, and in the state of which revision (CH3).
+/// The position at which a list continues: the last object, and the revision of the state (CH3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
     /// `None` means the newest state at the time of the request (CH5, CH6).
     pub revision: Option<Revision>,
     pub namespace: String,
     pub name: String,
-    /// How many objects follow, if the page before knew it. Then they are not counted again.
+    /// Number of objects that follow, if the previous page computed it. They are then not counted
+    /// again.
     pub remaining: Option<Remaining>,
 }
 
-/// How many objects of a collection follow a token, in the state of its revision.
+/// The number of objects of a collection that follow a token, in the state of its revision.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Remaining {
-    /// The collection that was counted. A request for another one must not use the count.
+    /// The counted collection. A request for another one must not use the count.
     pub of: String,
     pub count: usize,
 }
@@ -175,7 +177,7 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 const INCONSISTENT: i64 = -1;
 
 impl ContinueToken {
-    /// The token's text. Clients must not interpret it.
+    /// Serializes the token. The text is opaque to clients.
     pub fn encode(&self) -> String {
         let start = match self.namespace.as_str() {
             "" => format!("/{}\0", self.name),
@@ -187,8 +189,8 @@ impl ContinueToken {
         URL_SAFE_NO_PAD.encode(json.expect("strings and numbers always serialize"))
     }
 
-    /// Parses a token. `namespaced` is the scope of the kind, which decides how the key in the
-    /// token reads.
+    /// Parses a token. `namespaced` is the scope of the kind, which determines the format of the
+    /// key in the token.
     pub fn decode(text: &str, namespaced: bool) -> Result<ContinueToken, Status> {
         let invalid =
             |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));

@@ -1,6 +1,5 @@
-//! The form of names, labels and annotation keys, with the sentences by which Kubernetes refuses
-//! others (MD4, MD5, VB20). Each function returns the faults of a text; none means that it is
-//! valid.
+//! The syntax of names, labels and annotation keys, with the error messages of Kubernetes (MD4,
+//! MD5, VB20). Each function returns the errors of a text; an empty list means that it is valid.
 
 const NAME_LENGTH_MAX: usize = 253;
 const LABEL_LENGTH_MAX: usize = 63;
@@ -18,7 +17,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
      '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
      used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// An object's name: a DNS-1123 subdomain.
+/// Validates the name of an object: a DNS-1123 subdomain.
 pub fn subdomain_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > NAME_LENGTH_MAX {
@@ -30,7 +29,7 @@ pub fn subdomain_faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// A namespace: a DNS-1123 label.
+/// Validates the name of a namespace: a DNS-1123 label.
 pub fn dns_label_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > LABEL_LENGTH_MAX {
@@ -42,7 +41,7 @@ pub fn dns_label_faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// A label key, an annotation key or a finalizer: `[prefix/]name`.
+/// Validates a label key, an annotation key or a finalizer: `[prefix/]name`.
 pub fn qualified_name_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut parts = text.split('/');
@@ -72,7 +71,7 @@ pub fn qualified_name_faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// The value of a label, which may be empty.
+/// Validates the value of a label, which may be empty.
 pub fn label_value_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > LABEL_LENGTH_MAX {
@@ -97,8 +96,8 @@ fn is_word(text: &str) -> bool {
     framed(text, |byte| byte.is_ascii_alphanumeric(), |byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Whether the text is not empty, `edge` holds for its first and last byte, and `inner` for all
-/// bytes.
+/// Returns whether the text is not empty, `edge` holds for its first and last byte, and `inner` for
+/// all bytes.
 fn framed(text: &str, edge: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     match text.as_bytes() {
         [] => false,

@@ -1,10 +1,10 @@
-//! The order in which people read names: `member2` comes before `member10`.
+//! Natural sort order of names: `member2` comes before `member10`.
 //!
 //! The API lists names byte by byte. The tables of the commands are sorted with `by_name`.
 
 use std::cmp::Ordering;
 
-/// Compares two names. Runs of digits are compared as numbers, and all else byte by byte.
+/// Compares two names. Runs of digits are compared as numbers, all else byte by byte.
 pub fn compare(one: &str, other: &str) -> Ordering {
     let (mut left, mut right) = (one.as_bytes(), other.as_bytes());
     while let (Some(a), Some(b)) = (left.first(), right.first()) {
@@ -19,12 +19,12 @@ pub fn compare(one: &str, other: &str) -> Ordering {
             return order;
         }
     }
-    // `a01` and `a1` have the same numbers and are different names.
+    // `a01` and `a1` have the same numbers but are different names.
     left.len().cmp(&right.len()).then_with(|| one.cmp(other))
 }
 
-/// Takes the run of digits at the front. The value orders as a number does: without leading zeros,
-/// a longer run is a larger number.
+/// Splits the run of digits off the front. The result orders as a number does: without leading
+/// zeros, a longer run is a larger number.
 fn number<'a>(text: &mut &'a [u8]) -> (usize, &'a [u8]) {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
@@ -33,7 +33,7 @@ fn number<'a>(text: &mut &'a [u8]) -> (usize, &'a [u8]) {
     (digits.len() - zeros, &digits[zeros..])
 }
 
-/// Sorts by the name that `name` gives.
+/// Sorts items by the name that `name` returns.
 pub fn by_name<T>(items: &mut [T], name: impl Fn(&T) -> &str) {
     items.sort_by(|one, other| compare(name(one), name(other)));
 }

@@ -1,5 +1,5 @@
-//! An object as the cache holds it: the bytes that LIST and WATCH send, the parts that selectors
-//! need, and, for kinds that workers read, the typed form, decoded once.
+//! An object in the cache: the bytes that LIST and WATCH send, the metadata for selectors, and, for
+//! kinds that workers read, the typed form, decoded once.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,27 +20,27 @@ pub(super) type LabelPairs = [(Box<str>, Box<str>)];
 static NAMESPACES: Pool<str> = Pool::new();
 static LABELS: Pool<LabelPairs> = Pool::new();
 
-/// One immutable version of an object. The cache, watchers and workers share it.
+/// One immutable version of an object, shared by the cache, watchers and workers.
 #[derive(Debug)]
 pub struct Object {
     pub key: Key,
-    /// The revision of the change that made this version, which is `metadata.resourceVersion` in
+    /// The revision of the change that created this version, which is `metadata.resourceVersion` in
     /// the text.
     pub revision: Revision,
     /// The revision of the change that created the object.
     pub created: Revision,
     pub uid: Arc<str>,
-    /// Sorted by key. Objects with equal labels share them, as a rule.
+    /// Sorted by key. Objects with equal labels usually share them.
     pub labels: Arc<LabelPairs>,
     pub generation: i64,
-    /// `metadata.deletionTimestamp` is set: the object waits for its finalizers.
+    /// Whether `metadata.deletionTimestamp` is set: the object waits for its finalizers.
     pub deleting: bool,
     pub text: Text,
     flags: Flags,
     typed: OnceLock<Form>,
 }
 
-/// What is kept of an object beside its text.
+/// The parsed metadata of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub uid: Arc<str>,
@@ -50,7 +50,7 @@ pub(super) struct Head {
     pub deleting: bool,
 }
 
-/// The bytes of an object are not what its kind requires.
+/// The error for bytes that are not a valid object.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to decode {key} at revision {revision}")]
 pub struct DecodeError {
@@ -61,7 +61,7 @@ pub struct DecodeError {
 }
 
 impl Object {
-    /// Reads the metadata of `json`, which must be a Kubernetes object. `created` is set to this
+    /// Parses the metadata of `json`, which must be a Kubernetes object. `created` is set to this
     /// revision. The caller corrects it if the object is older.
     pub fn decode(key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
         let read: Read<'_> = match read_json(&json) {
@@ -79,26 +79,27 @@ impl Object {
         Object { key, revision, created, uid, labels, generation, deleting, text, flags, typed }
     }
 
-    /// The value of this label.
+    /// Returns the value of this label.
     pub fn label(&self, name: &str) -> Option<&str> {
         let found = self.labels.binary_search_by(|(key, _)| key.as_ref().cmp(name)).ok()?;
         Some(&self.labels[found].1)
     }
 
-    /// Whether the flag's word is in the content. The content is searched once for each flag.
+    /// Returns whether the content contains the flag's word. The content is searched once for each
+    /// flag.
     pub fn has(&self, flag: &Flag) -> bool {
         self.flags.has(flag, &self.text)
     }
 
-    /// The object as a tree, without its managers. It is parsed at each call, so only code that
-    /// changes the object should call this.
+    /// Returns the object as a tree, without its managers. It is parsed at each call, so only code
+    /// that changes the object should call this.
     pub fn value(&self) -> Result<Map<String, Value>, DecodeError> {
         read_json(&self.text.content()).map_err(|source| self.undecodable(source))
     }
 
-    /// The typed form, decoded at the first call and shared afterwards. That of a large text is
-    /// decoded again once other large ones were in use (`typed_forms`). A kind has one typed form.
-    /// If two types are asked for, the second is decoded at each call.
+    /// Returns the typed form, decoded at the first call and cached. The form of a large text is
+    /// decoded again once it is evicted from the cache of large forms (`typed_forms`). A kind has
+    /// one typed form: calls with a second type decode each time.
     pub fn typed<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, DecodeError> {
         let known = self.typed.get();
         let large = known.and_then(|known| known.downcast_ref::<LargeForm>());
@@ -124,7 +125,7 @@ impl Object {
     }
 }
 
-/// Shares the name of the namespace between the objects of that namespace.
+/// Replaces the name of the namespace by the copy that objects of that namespace share.
 fn shared_namespace(key: Key) -> Key {
     Key { namespace: NAMESPACES.share(key.namespace), ..key }
 }
@@ -173,8 +174,8 @@ impl ReadMetadata<'_> {
     }
 }
 
-/// A JSON object of strings, kept as pairs. Labels are few, and a map would cost more than their
-/// text.
+/// A JSON object of strings, stored as pairs. Labels are few, and a map would take more memory than
+/// their text.
 #[derive(Default)]
 struct Labels(Vec<(String, String)>);
 

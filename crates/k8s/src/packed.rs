@@ -1,8 +1,8 @@
-//! Compresses texts against a similar text (a dictionary). The objects of a kind are similar: most
-//! of a binding is the names of its members, and what its policy says.
+//! Compression of texts against a similar text (a dictionary). The objects of a kind are similar:
+//! most of a binding is the names of its members, and the settings of its policy.
 //!
 //! A text is packed with LZ4 against a dictionary, which is the text of another object of the kind.
-//! Unpacking takes about as long as copying, and gives exactly the text that was packed.
+//! Unpacking takes about as long as copying, and returns exactly the text that was packed.
 //!
 //! The first text of a kind becomes the first dictionary, by chance. It may be a bad one: a binding
 //! that is not scheduled yet packs scheduled ones badly. So from time to time another text is tried
@@ -14,53 +14,53 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lz4_flex::block::{compress_with_dict, decompress_into_with_dict};
 
-/// Shorter texts are not packed: there is little to gain.
+/// Shorter texts are not packed: they would save little.
 const TEXT_BYTES_MIN: usize = 256;
 /// Longer texts are not packed. Unpacking one would take milliseconds at each read.
 const TEXT_BYTES_MAX: usize = 32 * 1024;
-/// The number of dictionaries that a kind packs new texts with. An older one lives for as long as
-/// packed texts need it.
+/// Number of dictionaries per kind that new texts are packed with. An older one lives for as long
+/// as packed texts reference it.
 const DICTIONARIES_MAX: usize = 4;
 /// A text must be packed to less than one part in this many of its length. Otherwise it becomes a
 /// dictionary itself.
 const FITS_BELOW: usize = 2;
 
-/// After this many texts, the next one is tried as a dictionary.
+/// Number of texts between two trials of a dictionary.
 const TRIED_EVERY: usize = 500;
-/// A trial packs this many texts with both dictionaries.
+/// Number of texts that a trial packs with both dictionaries.
 const TRIED_ON: usize = 16;
-/// The new dictionary is taken if it saves more than one part in this many of the bytes.
+/// The new dictionary is adopted if it saves more than one part in this many of the bytes.
 const SAVES: usize = 10;
 
-/// Cheap to clone.
+/// A packed text. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Packed {
     bytes: Arc<[u8]>,
     dictionary: Arc<[u8]>,
-    /// The length of the text.
+    /// The length of the unpacked text.
     len: u32,
 }
 
-/// What texts of one kind are packed against.
+/// The dictionaries for texts of one kind.
 #[derive(Default)]
 pub struct Dictionaries {
-    /// The most recently used one comes first.
+    /// The most recently used dictionary is first.
     known: Vec<Arc<[u8]>>,
     /// The number of texts since the last trial.
     packed: usize,
     trial: Option<Trial>,
 }
 
-/// A text that is tried as a dictionary.
+/// The trial of a text as a dictionary.
 struct Trial {
     dictionary: Arc<[u8]>,
     texts: usize,
-    /// The sizes of these texts, packed with the known dictionaries and with this one.
+    /// Total sizes of these texts, packed with the known dictionaries and with the new one.
     bytes: [usize; 2],
 }
 
 impl Dictionaries {
-    /// Compresses a text. `None`: the text is too short or too long to be packed.
+    /// Compresses a text. Returns `None` if the text is too short or too long to be packed.
     pub(super) fn pack(&mut self, text: &[u8]) -> Option<Packed> {
         if !(TEXT_BYTES_MIN..=TEXT_BYTES_MAX).contains(&text.len()) {
             return None;
@@ -73,7 +73,7 @@ impl Dictionaries {
                 return Some(packed);
             }
         }
-        // No dictionary fits this text. Later texts may be like it.
+        // No dictionary fits this text. Later texts may resemble it.
         let dictionary: Arc<[u8]> = text.into();
         self.learn(Arc::clone(&dictionary));
         Some(Packed::of(text, &dictionary))
@@ -84,8 +84,8 @@ impl Dictionaries {
         self.known.truncate(DICTIONARIES_MAX);
     }
 
-    /// Continues a trial, or begins one when it is time. `packed` is the text as the known
-    /// dictionaries pack it.
+    /// Continues a trial, or begins one when it is due. `packed` is the text, packed with the known
+    /// dictionaries.
     fn compare(&mut self, text: &[u8], packed: &Packed) {
         let Some(trial) = &mut self.trial else {
             self.packed += 1;
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn kinds_of_text_that_alternate_have_a_dictionary_each() {
         let mut dictionaries = Dictionaries::default();
-        // Nothing in it repeats, so only a similar text packs it well.
+        // The content does not repeat, so only a similar text packs it well.
         let other = |number: usize| {
             let words: Vec<String> =
                 (1..80_u64).map(|word| (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20).to_string()).collect();
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_better_dictionary_than_the_first_one_is_found() {
-        // The first texts do not have what is decided later.
+        // The first texts lack the fields that are set later.
         let decided = |number: usize| {
             let mut text = binding(number);
             let status: Vec<_> = (0..20).map(|place| format!("\"condition-{place}\":\"Told{}\"", place * 37)).collect();

@@ -1,8 +1,8 @@
-//! Changes single members of an object without parsing the rest. Text that is not on the way to a
-//! changed member is copied.
+//! Changes single members of an object without parsing the rest. Text outside of the paths to the
+//! changed members is copied.
 //!
-//! *Invariant:* members are written sorted by name and without blanks, as a tree is written. An
-//! object has one text, however it was made, so texts can be compared.
+//! *Invariant:* members are written sorted by name and without blanks, as a tree is written. Equal
+//! objects have equal texts, so texts can be compared.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::Walk;
 
-/// The initial capacity for members. Most objects have no more.
+/// Initial capacity for members. Most objects have no more.
 const MEMBERS_USUAL: usize = 8;
 
 /// A member of an object, and its new value.
@@ -33,24 +33,24 @@ pub struct Edit {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EditValue {
     Tree(Value),
-    /// JSON that was written from the kind's own type, so it fulfils the schema. For values that
-    /// are too long to be made a tree.
+    /// JSON that was serialized from the kind's own type, so it matches the schema. For values that
+    /// are too large to be converted to a tree.
     Text(Arc<str>),
 }
 
 impl Edit {
-    /// Sets a member.
+    /// Creates an edit that sets a member.
     pub fn set(member: &'static [&'static str], value: impl Into<Value>) -> Edit {
         Edit::to(member, Some(value.into()))
     }
 
-    /// `None` removes the member.
+    /// Creates an edit that sets a member, or removes it if `value` is `None`.
     pub fn to(member: &'static [&'static str], value: Option<Value>) -> Edit {
         Edit { member, value: value.map(EditValue::Tree) }
     }
 
-    /// Sets a member to a value of its own type in the kind. The value must be serialized as a tree
-    /// is: with its members sorted by name.
+    /// Creates an edit that sets a member to a typed value. The value must serialize its members
+    /// sorted by name, as a tree does.
     pub fn write(member: &'static [&'static str], value: &impl Serialize) -> Result<Edit, serde_json::Error> {
         let text = serde_json::to_string(value)?;
         debug_assert!(
@@ -60,7 +60,7 @@ impl Edit {
         Ok(Edit { member, value: Some(EditValue::Text(text.into())) })
     }
 
-    /// Removes a member.
+    /// Creates an edit that removes a member.
     pub fn remove(member: &'static [&'static str]) -> Edit {
         Edit { member, value: None }
     }
@@ -87,7 +87,7 @@ impl Edit {
 }
 
 impl EditValue {
-    /// The value as a tree.
+    /// Converts the value to a tree.
     pub fn tree(&self) -> Value {
         match self {
             EditValue::Tree(tree) => tree.clone(),
@@ -104,14 +104,14 @@ impl EditValue {
     }
 }
 
-/// An object's text, split into members as far as it is changed.
+/// An object's text, split into members along the paths that are changed.
 #[derive(Debug, Default)]
 pub struct Parts<'a> {
     /// Sorted by name, each name once.
     members: Vec<(Name<'a>, Part<'a>)>,
 }
 
-/// The name of a member. It is borrowed if it has no escapes.
+/// The name of a member. It is borrowed if it contains no escapes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -122,7 +122,7 @@ enum Part<'a> {
     Open(Parts<'a>),
 }
 
-/// Reads the value of a member, from the names that lead there and the text.
+/// Parses the value of a member, given its path and its text.
 type Read<'r> = &'r dyn Fn(&[&str], &str) -> Value;
 
 /// A summary of some members, which is compared before their values are (`Parts::outline`).
@@ -131,12 +131,12 @@ pub struct Outline(Vec<Seen>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
-    /// An object on the way to a member, with its number of members. Larger numbers count as one
+    /// An object on the path to a member, with its number of members. The number is capped at one
     /// more than the members that are compared.
     Members(usize),
     Absent,
     Null,
-    /// A value that is one field.
+    /// A value that is an atomic field.
     One,
     Whole(Box<str>),
 }
@@ -147,13 +147,14 @@ impl<'a> Parts<'a> {
         Parts::read_for(json, &[])
     }
 
-    /// Like `read`. The objects on the way to these members are split in the same pass.
+    /// Splits an object's text like `read`. The objects on the paths to these members are split in
+    /// the same pass.
     pub fn read_for(json: &'a [u8], members: &[&[&str]]) -> Result<Parts<'a>, serde_json::Error> {
         Walk::or_parse(json, |walk| Parts::scan(walk, members, 0))
     }
 
-    /// Reads the next object. The first `depth` names of all `members` are equal, and lead to this
-    /// object.
+    /// Splits the next object. The first `depth` names of all `members` are equal, and are the path
+    /// to this object.
     fn scan(walk: &mut Walk<'a>, members: &[&[&str]], depth: usize) -> Option<Parts<'a>> {
         let mut parts = Parts { members: Vec::with_capacity(MEMBERS_USUAL) };
         walk.members(|walk, name| {
@@ -170,15 +171,16 @@ impl<'a> Parts<'a> {
         Some(parts)
     }
 
-    /// The present values of these members, as a tree. In each object on the way, one nameless
-    /// member stands for all others, so that an object with other members does not look empty.
-    /// `read` makes a value from its text. The objects on the way are split into members, and stay
-    /// split.
+    /// Returns the present values of these members as a tree. In each object on the paths, one
+    /// nameless member represents all others, so that an object with other members does not look
+    /// empty. `read` parses the value of a member. The objects on the paths are split into members,
+    /// and stay split.
     pub fn sketch(&mut self, members: &[&[&str]], read: Read<'_>) -> Map<String, Value> {
         self.sketch_below(members, 0, read)
     }
 
-    /// The first `depth` names of all `members` are equal, and lead to this object.
+    /// Returns the sketch of one object. The first `depth` names of all `members` are equal, and
+    /// are the path to this object.
     fn sketch_below(&mut self, members: &[&[&str]], depth: usize, read: Read<'_>) -> Map<String, Value> {
         let mut sketch = Map::new();
         let is_asked_for = |name: &Name<'_>| members.iter().any(|member| member.get(depth) == Some(&&*name.0));
@@ -202,10 +204,10 @@ impl<'a> Parts<'a> {
         sketch
     }
 
-    /// Says of each of these members whether it is present, and what kind of value it has. If two
-    /// changes of the same members have equal outlines before and after, their sketches differ in
-    /// the same way. `is_one` says whether a list or an object with this text is one field. The
-    /// objects on the way are split into members, and stay split.
+    /// Summarizes these members: whether each is present, and the kind of its value. If two changes
+    /// of the same members have equal outlines before and after, their sketches differ in the same
+    /// way. `is_one` returns whether a list or an object with this text is an atomic field. The
+    /// objects on the paths are split into members, and stay split.
     pub fn outline(&mut self, members: &[&[&str]], is_one: &dyn Fn(&[&str], &str) -> bool) -> Outline {
         let mut seen = Vec::with_capacity(members.iter().map(|member| member.len() + 1).sum());
         for member in members {
@@ -240,8 +242,8 @@ impl<'a> Parts<'a> {
         });
     }
 
-    /// Sets or removes a member. Returns whether that changed anything. A value on the way that is
-    /// not an object becomes one.
+    /// Sets or removes a member. Returns whether that changed anything. A value on the path that is
+    /// not an object is replaced by one.
     pub fn edit(&mut self, edit: &Edit) -> bool {
         self.set(edit.member, edit.value.as_ref().map(EditValue::text).map(Cow::Owned))
     }
@@ -276,7 +278,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The index of the member. The error is the index at which it would be inserted.
+    /// Returns the index of the member. The error is the index at which it would be inserted.
     fn find(&self, name: &str) -> Result<usize, usize> {
         self.members.binary_search_by(|(known, _)| (*known.0).cmp(name))
     }
@@ -317,8 +319,8 @@ impl Name<'_> {
 }
 
 impl<'a> Part<'a> {
-    /// Splits the object into members. `None`: the value is not an object, or an earlier edit has
-    /// set it.
+    /// Splits the object into members. Returns `None` if the value is not an object, or if an
+    /// earlier edit has set it.
     fn open(&mut self) -> Option<&mut Parts<'a>> {
         if let Part::Text(Cow::Borrowed(text)) = self {
             *self = Part::Open(Parts::read(text.as_bytes()).ok()?);
@@ -329,7 +331,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Like `open`. If `is_wanted`, a value that cannot be split becomes an empty object.
+    /// Splits the object into members, like `open`. With `is_wanted`, a value that cannot be split
+    /// is replaced by an empty object.
     fn open_or_replace(&mut self, is_wanted: bool) -> Option<&mut Parts<'a>> {
         if self.open().is_none() && is_wanted {
             *self = Part::Open(Parts::default());
@@ -370,7 +373,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
                     members.push((name, part));
                 }
                 if !is_sorted {
-                    // If two members have the same name, the later one counts, as in a tree.
+                    // Of several members with the same name, the last one counts, as in a tree.
                     members = members.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
                 }
                 Ok(Parts { members })
@@ -397,8 +400,8 @@ mod tests {
     const BINDING: &str =
         r#"{"kind":"K","metadata":{"annotations":{"a\"b":"1"},"name":"web"},"spec":{"a":1,"c":[{"x":2}]}}"#;
 
-    /// The text after the edits, and whether each changed anything. The edits of a tree must give
-    /// the same.
+    /// Returns the text after the edits, and whether each edit changed anything. The edits of a
+    /// tree must give the same result.
     fn edited(text: &str, edits: &[Edit]) -> (String, Vec<bool>) {
         let members: Vec<_> = edits.iter().map(|edit| edit.member).collect();
         let in_turn = edited_of(Parts::read(text.as_bytes()).unwrap(), text, edits);

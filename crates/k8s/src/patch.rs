@@ -1,6 +1,6 @@
 //! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8, PA16, TL2).
-//! Both are bounded: a small patch must not make a huge or very deep object. `registry::apply` has
-//! server-side apply.
+//! Both are bounded: a small patch must not create a huge or very deep object. Server-side apply is
+//! in `registry::apply`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,17 +19,17 @@ use super::repair::read_repaired;
 use super::{Body, Status};
 
 const OPERATIONS_MAX: usize = 10_000;
-/// How many bytes `copy` operations may add to an object in all.
+/// Largest number of bytes that `copy` operations may add to an object in total.
 const COPIED_BYTES_MAX: usize = 3 << 20;
 /// The deepest nesting, which is that of a parsed body.
 const DEPTH_MAX: usize = 128;
 
-/// A patch, parsed.
+/// A parsed patch.
 #[derive(Clone, Debug)]
 pub enum Patch {
     Json {
         operations: json_patch::Patch,
-        /// The faults of members of operations that strict validation reports (FV8).
+        /// Unknown and duplicate members of operations, which strict validation reports (FV8).
         faulty: Vec<String>,
     },
     Merge(Body),
@@ -70,7 +70,7 @@ impl Patch {
         body.map(Patch::Merge).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))
     }
 
-    /// A body of this value, with the keys that occur twice in the patch itself.
+    /// Returns a body with this value, and with the duplicate keys of the patch.
     pub fn body(&self, value: Map<String, Value>) -> Body {
         match self {
             Patch::Json { .. } => Body::of(value),
@@ -80,7 +80,7 @@ impl Patch {
         }
     }
 
-    /// The other faults of the patch that strict validation reports.
+    /// Returns the other errors of the patch that strict validation reports.
     pub fn faulty_members(&self) -> impl Iterator<Item = String> {
         let faulty = match self {
             Patch::Json { faulty, .. } => faulty.as_slice(),
@@ -89,7 +89,8 @@ impl Patch {
         faulty.iter().cloned()
     }
 
-    /// Whether the patch may read or change this member of an object, or one above or below it.
+    /// Returns whether the patch may read or change this member of an object, or an ancestor or
+    /// descendant of it.
     pub fn touches(&self, member: &[&str]) -> bool {
         match self {
             Patch::Merge(patch) => {
@@ -119,8 +120,8 @@ impl Patch {
         }
     }
 
-    /// Applies the patch to a copy of an object. What a merge patch replaces is not copied: of a
-    /// large object that would be tens of megabytes for a moment.
+    /// Applies the patch to a copy of an object. Members that a merge patch replaces are not
+    /// copied: for a large object they may be tens of megabytes.
     pub fn applied_to(&self, object: &Map<String, Value>) -> Result<Map<String, Value>, Status> {
         match self {
             Patch::Merge(patch) => Ok(merged(object, &patch.value)),
@@ -128,7 +129,7 @@ impl Patch {
         }
     }
 
-    /// Applies the patch to a whole object. On an error the object is lost.
+    /// Applies the patch to an object. On an error the object is dropped.
     pub fn apply(&self, object: Map<String, Value>) -> Result<Map<String, Value>, Status> {
         match self {
             Patch::Merge(patch) => Ok(merged(&object, &patch.value)),
@@ -137,7 +138,7 @@ impl Patch {
                 let mut copied = 0;
                 for operation in &operations.0 {
                     match operation {
-                        // As upstream, the second path is looked up after the first step.
+                        // As upstream, the second path is resolved after the first step.
                         PatchOperation::Move(MoveOperation { from, path }) => {
                             let from = located(&document, from, End::Existing).ok_or_else(refused)?;
                             let value = document.pointer(from.as_str()).cloned().ok_or_else(refused)?;
@@ -158,7 +159,7 @@ impl Patch {
     }
 }
 
-/// Carries out one operation, which is no move.
+/// Executes one operation other than `move`.
 fn perform(document: &mut Value, operation: &PatchOperation, copied: &mut usize) -> Result<(), Status> {
     let mut operation = operation.clone();
     match &mut operation {
@@ -183,9 +184,9 @@ fn perform(document: &mut Value, operation: &PatchOperation, copied: &mut usize)
     json_patch::patch_unsafe(document, std::slice::from_ref(&operation)).map_err(|_| refused())
 }
 
-/// Whether the operation was about a member that an object does not have, and is done (PA16).
-/// kube-apiserver takes it for null there, which RFC 6902 does not: clients replace fields that are
-/// left out because they are empty.
+/// Executes a `replace`, or a `test` for null, of an absent member of an object, and returns true.
+/// Does nothing and returns false for any other operation (PA16). kube-apiserver treats an absent
+/// member as null there, unlike RFC 6902: clients replace fields that are omitted when empty.
 fn meets_absent(document: &mut Value, operation: &PatchOperation) -> bool {
     let (path, value) = match operation {
         PatchOperation::Replace(replace) => (&replace.path, &replace.value),
@@ -204,7 +205,7 @@ fn meets_absent(document: &mut Value, operation: &PatchOperation) -> bool {
     true
 }
 
-/// Members that operations do not have, and members that occur twice (FV8).
+/// Returns the unknown and duplicate members of operations (FV8).
 fn faulty_members(text: &[u8]) -> Vec<String> {
     const KNOWN: [&str; 4] = ["op", "path", "from", "value"];
     let operations: Vec<Keys> = read_repaired(text, |text| serde_json::from_slice(text)).unwrap_or_default();
@@ -271,7 +272,7 @@ fn merge_member(object: &mut Map<String, Value>, key: &str, change: &Value) {
     }
 }
 
-/// As `merge`, on a copy.
+/// Merges like `merge`, into a copy.
 fn merged(object: &Map<String, Value>, patch: &Map<String, Value>) -> Map<String, Value> {
     let kept = object.iter().filter_map(|(key, member)| match (patch.get(key), member) {
         (None, member) => Some((key.clone(), member.clone())),
@@ -312,7 +313,8 @@ fn check_bounds(document: &Value, operation: &PatchOperation, copied: &mut usize
     }
 }
 
-/// The approximate size of `value` as text, in bytes. The recursion is bounded by the nesting.
+/// Returns the approximate size of `value` as text, in bytes. The recursion is bounded by the
+/// nesting.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
@@ -330,7 +332,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Parses one operation. The refusal shows it and says what is missing.
+/// Parses one operation. The error contains the operation and the reason.
 fn operation(mut value: Value) -> Result<PatchOperation, Status> {
     let member = |name: &str| value.get(name).filter(|member| !member.is_null());
     if let Some((name, other)) = ["op", "path", "from"]
@@ -361,7 +363,7 @@ fn operation(mut value: Value) -> Result<PatchOperation, Status> {
                 *path = canonical(path);
             }
         }
-        // A test without a value is for null (PA16).
+        // A test without a value tests for null (PA16).
         members.entry("value").or_insert(Value::Null);
     }
     if lacks.ends_with("missing value field: missing value") {
@@ -374,7 +376,7 @@ fn not_a(expected: &str, value: &Value) -> String {
     format!("json: cannot unmarshal {} into Go value of type {expected}", type_of(value))
 }
 
-/// The error of a `test` that fails, or of a path that does not exist (PA5).
+/// Returns the error of a `test` that fails, or of a path that does not exist (PA5).
 fn refused() -> Status {
     Status::failure(422, "Invalid", "the server rejected our request due to an error in our request")
         .with(super::Details::default())

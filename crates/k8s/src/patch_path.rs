@@ -1,10 +1,10 @@
-//! The paths of a JSON patch as upstream reads them (TL2), in the terms of RFC 6901.
+//! The paths of a JSON patch as upstream parses them (TL2), converted to RFC 6901.
 
 use json_patch::jsonptr::{Pointer, PointerBuf};
 use serde_json::Value;
 
-/// The path as RFC 6901 spells it (TL2). kube-apiserver ignores what stands before the first
-/// slash, and takes a tilde that begins no escape as it is.
+/// Returns the path in the syntax of RFC 6901 (TL2). kube-apiserver ignores any text before the
+/// first slash, and accepts a tilde that does not begin an escape.
 pub(super) fn canonical(path: &str) -> String {
     let path = path.find('/').map_or("", |at| &path[at..]);
     let mut canonical = String::with_capacity(path.len());
@@ -17,18 +17,18 @@ pub(super) fn canonical(path: &str) -> String {
     canonical
 }
 
-/// What the last index of a path counts.
+/// The items that the last index of a path may refer to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// An item that is there.
+    /// An existing item.
     Existing,
-    /// An item that will be inserted.
+    /// The position of an item to be inserted.
     Inserted,
 }
 
-/// The path with each index of a list as RFC 6901 spells it (TL2). kube-apiserver reads indexes as
-/// Go reads integers, and counts negative ones from the end. It has no operation on the whole
-/// object. `None`: there is no such place.
+/// Returns the path with list indexes in the syntax of RFC 6901 (TL2). kube-apiserver parses
+/// indexes as Go parses integers, and counts negative ones from the end. It has no operation on the
+/// whole object. Returns `None` if the path does not exist.
 pub(super) fn located(document: &Value, path: &Pointer, end: End) -> Option<PointerBuf> {
     let last = path.count().checked_sub(1)?;
     let mut found = PointerBuf::new();

@@ -1,17 +1,17 @@
 //! Shares equal values of many objects: the name of their namespace, their labels, and their record
-//! of managers. The objects of a rebalance or of a fleet were made in the same seconds by the same
-//! programs, so these values are a good part of the memory that the objects take beside their
-//! texts.
+//! of managers. The objects of a rebalance or of a fleet were created in the same seconds by the
+//! same programs, so these values take a large part of the memory of the objects in addition to
+//! their texts.
 //!
-//! A value is compared with only one recent value, so the pool may miss an equal one. It keeps a
-//! bounded number of values.
+//! A value is compared with only one recent value, so the pool may miss an equal one. The number of
+//! values that it keeps is bounded.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 
-/// The number of values that a pool keeps, each at the place that its hash gives.
+/// Number of slots of a pool. The hash of a value selects its slot.
 const PLACES: usize = 1_024;
 
 /// The recent values of one type. For statics.
@@ -31,10 +31,10 @@ impl<T: ?Sized + Eq + Hash> Pool<T> {
         }))
     }
 
-    /// Returns the equal value that the pool has. If it has none, it keeps and returns this one.
+    /// Returns the equal value in the pool. If there is none, adds and returns this one.
     pub fn share(&self, value: Arc<T>) -> Arc<T> {
         let place = &self.0.known[self.0.hasher.hash_one(&value) as usize % PLACES];
-        // After a panic the place still holds a value or none.
+        // After a panic the slot still holds a value or none.
         let mut known = place.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
             Some(same) if *same == value => Arc::clone(same),

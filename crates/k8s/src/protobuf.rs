@@ -1,14 +1,14 @@
-//! Reads as much of the binary form (protobuf) of Kubernetes as needed. Stock clients send some
-//! bodies only in this form, for example `kubectl auth can-i`. Ballast never writes it.
+//! A parser for the subset of the Kubernetes protobuf encoding that is needed. Stock clients send
+//! some bodies only in this encoding, for example `kubectl auth can-i`. Ballast never writes it.
 //!
 //! A body is `k8s\0`, then a `runtime.Unknown` with the type and the object. Fields that a shape
-//! does not name are skipped.
+//! does not contain are skipped.
 
 use serde_json::{Map, Value};
 
 use super::body::{Body, Malformed};
 
-/// The fields of a message that are read, by number.
+/// The fields of a message that are parsed, by number.
 #[derive(Debug)]
 pub struct Message(pub &'static [(u64, &'static str, Field)]);
 
@@ -23,7 +23,7 @@ const MAGIC: &[u8] = b"k8s\0";
 const TYPE_META: Message = Message(&[(1, "apiVersion", Field::Text), (2, "kind", Field::Text)]);
 
 impl Body {
-    /// Reads an object of this shape.
+    /// Parses an object of this shape.
     pub fn from_protobuf(bytes: &[u8], shape: &Message) -> Result<Body, Malformed> {
         let unknown = || Malformed::Unreadable("not the binary form of an object".to_owned());
         let envelope = bytes.strip_prefix(MAGIC).ok_or_else(unknown)?;
@@ -40,7 +40,7 @@ impl Body {
     }
 }
 
-/// Reads one message. The shapes are finite, so they bound the recursion.
+/// Parses one message. The shapes are finite, so they bound the recursion.
 fn message(shape: &Message, bytes: &[u8]) -> Option<Map<String, Value>> {
     let mut read = Map::new();
     for (number, bytes) in fields(bytes)? {
@@ -54,7 +54,7 @@ fn message(shape: &Message, bytes: &[u8]) -> Option<Map<String, Value>> {
     Some(read)
 }
 
-/// The fields that have a length: text and messages. Numbers are skipped.
+/// Returns the fields that have a length: text and messages. Numbers are skipped.
 fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, &[u8])>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -101,7 +101,7 @@ mod tests {
         Message(&[(1, "namespace", Field::Text), (2, "verb", Field::Text), (5, "resource", Field::Text)]);
     const REVIEW: Message = Message(&[(2, "spec", Field::Message(&SPEC))]);
 
-    /// What `kubectl auth can-i get clusters` sends, version 1.32.
+    /// The body that `kubectl auth can-i get clusters` of version 1.32 sends.
     const CAN_I: &[u8] = b"k8s\0\n\x32\n\x17authorization.k8s.io/v1\x12\x17SelfSubjectAccessReview\
         \x12\x52\n\x10\n\0\x12\0\x1a\0\"\0*\0\x32\0\x38\0B\0\x124\n\x32\n\x07default\x12\x03get\
         \x1a\x12cluster.karmada.io\"\0*\x08clusters\x32\0:\0\x1a\x08\x08\0\x12\0\x1a\0\x20\0\x1a\0\"\0";

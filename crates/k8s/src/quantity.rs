@@ -1,7 +1,7 @@
 //! Kubernetes quantities (`500m`, `1.5Gi`, `2e3`) as exact integers.
 //!
 //! The unit is 10⁻⁹, the finest of Kubernetes. Finer amounts are rounded away from zero, and
-//! amounts beyond ±(2⁶³-1) whole units are set to that bound, as upstream does. `Notation` writes
+//! amounts beyond ±(2⁶³-1) whole units are set to that bound, as upstream does. `Notation` formats
 //! an amount as Kubernetes does.
 
 use std::fmt;
@@ -13,7 +13,7 @@ pub struct Quantity {
     nanos: i128,
 }
 
-/// The text is not a quantity.
+/// The error for a text that is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', but this is {0:?}"
@@ -26,48 +26,48 @@ const LARGEST: i128 = i64::MAX as i128 * NANOS;
 impl Quantity {
     pub const ZERO: Quantity = Quantity { nanos: 0 };
 
-    /// An amount of whole units, within the bounds.
+    /// Returns an amount of whole units, within the bounds.
     pub fn from_units(units: i64) -> Quantity {
         Quantity { nanos: (i128::from(units) * NANOS).clamp(-LARGEST, LARGEST) }
     }
 
-    /// An amount of thousandths.
+    /// Returns an amount of thousandths.
     pub fn from_millis(millis: i64) -> Quantity {
         Quantity { nanos: i128::from(millis) * (NANOS / 1000) }
     }
 
-    /// The amount in whole units. Fractions are rounded away from zero.
+    /// Returns the amount in whole units. Fractions are rounded away from zero.
     pub fn units(self) -> i64 {
         self.scaled(NANOS)
     }
 
-    /// The amount in thousandths, within the bounds of `i64`. Finer fractions are rounded away from
-    /// zero.
+    /// Returns the amount in thousandths, within the bounds of `i64`. Finer fractions are rounded
+    /// away from zero.
     pub fn millis(self) -> i64 {
         self.scaled(NANOS / 1000)
     }
 
-    /// This amount minus `other`, within the bounds.
+    /// Returns this amount minus `other`, within the bounds.
     pub fn minus(self, other: Quantity) -> Quantity {
         Quantity { nanos: (self.nanos - other.nanos).clamp(-LARGEST, LARGEST) }
     }
 
-    /// This amount and `other` together, within the bounds.
+    /// Returns the sum of this amount and `other`, within the bounds.
     pub fn plus(self, other: Quantity) -> Quantity {
         Quantity { nanos: (self.nanos + other.nanos).clamp(-LARGEST, LARGEST) }
     }
 
-    /// This amount times `count`, within the bounds.
+    /// Returns this amount times `count`, within the bounds.
     pub fn times(self, count: i64) -> Quantity {
         Quantity { nanos: self.nanos.saturating_mul(i128::from(count)).clamp(-LARGEST, LARGEST) }
     }
 
-    /// Whether the amount is one of the bounds, so that it may stand for a larger one.
+    /// Returns whether the amount is one of the bounds, so that it may represent a larger one.
     pub fn is_at_bound(self) -> bool {
         self.nanos.abs() == LARGEST
     }
 
-    /// The exact amount, in units of 10⁻⁹.
+    /// Returns the exact amount, in units of 10⁻⁹.
     pub fn nanos(self) -> i128 {
         self.nanos
     }
@@ -139,11 +139,11 @@ impl Scale {
         })
     }
 
-    /// The value of these decimal digits in units of 10⁻⁹, at most [`LARGEST`]. `fraction` of the
-    /// digits follow the point.
+    /// Returns the value of these decimal digits in units of 10⁻⁹, at most [`LARGEST`]. `fraction`
+    /// is the number of digits after the point.
     fn apply(&self, digits: impl Iterator<Item = u8>, fraction: usize) -> i128 {
         // A mantissa of 30 digits times 2^60 overflows. Beyond 20 significant digits it only
-        // matters that the bound is reached, or that something was cut off.
+        // matters that the bound is reached, or that digits were dropped.
         const MANTISSA_MAX: i128 = 10_i128.pow(19);
         let (mut mantissa, mut dropped, mut inexact) = (0_i128, 0_i64, false);
         for digit in digits {
@@ -173,7 +173,7 @@ impl Scale {
     }
 }
 
-/// How an amount is written: with which suffixes.
+/// The notation of an amount: its set of suffixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notation {
     /// `500m`, `2k`
@@ -186,7 +186,7 @@ pub enum Notation {
 }
 
 impl Notation {
-    /// The notation of a quantity.
+    /// Returns the notation of a quantity.
     pub fn of(text: &str) -> Notation {
         match text.find(['e', 'E']) {
             _ if text.ends_with('i') => Notation::Twos,
@@ -195,9 +195,9 @@ impl Notation {
         }
     }
 
-    /// The amount in canonical form: no fraction, and the largest suffix that allows it. As
-    /// upstream does, powers of two are left for what they cannot say exactly, and for small
-    /// amounts.
+    /// Formats the amount in canonical form: no fraction, and the largest suffix that allows it. As
+    /// upstream, amounts that powers of two cannot represent exactly, and small ones, are formatted
+    /// with powers of ten.
     pub fn write(self, amount: Quantity) -> String {
         const TENS: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
         const TWOS: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
@@ -226,7 +226,7 @@ impl Notation {
 }
 
 impl fmt::Display for Quantity {
-    /// Shows plain decimal units, with no more digits than the amount needs.
+    /// Formats plain decimal units, with no more digits than the amount needs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.nanos.unsigned_abs() / NANOS as u128, self.nanos.unsigned_abs() % NANOS as u128);
         if self.nanos < 0 {

@@ -1,4 +1,4 @@
-//! Parses a query string as Go's server does: pairs that cannot be decoded are left out (TL6), the
+//! Parses a query string as Go's server does: pairs that cannot be decoded are ignored (TL6), the
 //! first value of a name counts, numbers are decimal, and only `false` and `0` are false (VB12).
 
 use std::borrow::Cow;
@@ -9,33 +9,35 @@ use super::Status;
 pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Query<'a> {
-    /// Parses `text`, which follows the `?` and is still percent-encoded. Any text is a query.
+    /// Parses `text`, which follows the `?` and is still percent-encoded. Any text is a valid
+    /// query.
     pub fn parse(text: &'a str) -> Query<'a> {
         let pairs = text.split('&').filter(|pair| is_decodable(pair));
         Query(pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes())).collect())
     }
 
-    /// All values of `name`, in their order.
+    /// Returns all values of `name`, in their order.
     pub fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_ref())
     }
 
-    /// The first value of `name`, which may be empty.
+    /// Returns the first value of `name`, which may be empty.
     pub fn first<'q>(&'q self, name: &'q str) -> Option<&'q str> {
         self.all(name).next()
     }
 
-    /// Like `first`, but an empty value counts as none.
+    /// Returns the first value of `name`, or `None` if it is empty.
     pub fn text<'q>(&'q self, name: &'q str) -> Option<&'q str> {
         self.first(name).filter(|value| !value.is_empty())
     }
 
-    /// The value of `name` as a boolean: only `false` and `0` are false. `None`: it is absent.
+    /// Returns the value of `name` as a boolean: only `false` and `0` are false. `None` if it is
+    /// absent.
     pub fn boolean(&self, name: &str) -> Option<bool> {
         self.first(name).map(|value| !(value.eq_ignore_ascii_case("false") || value == "0"))
     }
 
-    /// The value of `name` as a decimal number. The error is a 400 in Go's words.
+    /// Returns the value of `name` as a decimal number. The error is a 400 in the wording of Go.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(value) = self.first(name) else { return Ok(None) };
         let refused = |error: std::num::ParseIntError| {
@@ -50,7 +52,8 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Whether Go decodes the pair. A semicolon was a separator once, so Go refuses it.
+/// Returns whether Go decodes the pair. Go refuses a semicolon, because it was a separator
+/// formerly.
 fn is_decodable(pair: &str) -> bool {
     let bytes = pair.as_bytes();
     let is_escape = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));

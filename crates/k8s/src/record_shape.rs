@@ -1,9 +1,9 @@
-//! Records of managers that are alike: they have the same interned entries, and times in the same
-//! order. The bindings of a fleet were written by the same few managers in the same way, so the
-//! result of a write for one of them is the result for all.
+//! Similar records of managers: they have the same interned entries, and times in the same order.
+//! The bindings of a fleet were written by the same few managers in the same way, so the result of
+//! a write to one of them applies to all.
 //!
-//! *Invariant:* the same change turns records that are alike into records that are alike. A change
-//! compares times and sets new ones to `now`. It uses nothing else of a time.
+//! *Invariant:* the same change turns similar records into similar records. A change compares times
+//! and sets new ones to `now`; it does not use times otherwise.
 
 use std::collections::HashMap;
 
@@ -15,20 +15,20 @@ use super::time::Time;
 /// A time as Ballast writes it.
 type Written = [u8; TIME_LEN];
 
-/// What similar records have in common, together with the time of a write: records with equal
-/// shapes are alike.
+/// The common part of similar records, together with the time of a write: records are similar if
+/// their shapes are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordShape {
     interned: Box<[ArcIntern<str>]>,
-    /// How many of the times are earlier than that of each entry, and than that of the write.
+    /// For each entry, and for the write, the number of earlier times.
     order: Box<[usize]>,
 }
 
-/// A change of a record, in a form that can be applied to all records that are alike.
+/// A change of a record, in a form that can be applied to all similar records.
 #[derive(Clone, Debug)]
 pub struct ShapePatch(Option<Box<[PatchedEntry]>>);
 
-/// The interned part of an entry, and where its time comes from.
+/// The interned part of an entry, and the source of its time.
 type PatchedEntry = (ArcIntern<str>, Source);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +38,12 @@ enum Source {
 }
 
 impl RecordShape {
-    /// `None`: some time does not have the form in which Ballast writes, so its order is not known.
+    /// Returns the shape of a record. `None` if a time does not have the format that Ballast
+    /// writes, so its order is unknown.
     pub fn of(managers: &Managers, now: Time) -> Option<RecordShape> {
         let mut times = managers.entries().iter().map(|entry| entry.time).collect::<Option<Vec<Written>>>()?;
         times.push(text(now)?);
-        // Texts of this form are ordered as the times are.
+        // Texts of this format have the order of the times.
         let mut sorted = times.clone();
         sorted.sort_unstable();
         let order = times.iter().map(|time| sorted.partition_point(|other| other < time));
@@ -52,8 +53,8 @@ impl RecordShape {
 }
 
 impl ShapePatch {
-    /// The change from `before` to `after`, which was made `now`. `None`: `after` has a time that
-    /// is neither in `before` nor `now`.
+    /// Returns the change from `before` to `after`, which was made at `now`. `None` if `after` has
+    /// a time that is neither in `before` nor `now`.
     pub fn between(before: &Managers, after: Option<&Managers>, now: Time) -> Option<ShapePatch> {
         let Some(after) = after else { return Some(ShapePatch(None)) };
         let now = text(now)?;
@@ -70,8 +71,8 @@ impl ShapePatch {
         Some(ShapePatch(Some(after.entries().iter().map(source).collect::<Option<_>>()?)))
     }
 
-    /// Applies the same change to another record that is alike. The inner `None`: no manager is
-    /// left. The outer `None`: the records are not alike.
+    /// Applies the same change to a similar record. The inner `None` means that no manager is left.
+    /// The outer `None` means that the records are not similar.
     pub fn of(&self, before: &Managers, now: Time) -> Option<Option<Managers>> {
         let Some(entries) = &self.0 else { return Some(None) };
         let now = text(now)?;

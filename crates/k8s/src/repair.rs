@@ -1,15 +1,15 @@
-//! Repairs JSON whose strings are not Unicode, as Go's decoder does (TL3): each byte that is no
-//! UTF-8, and each half of a surrogate pair, becomes U+FFFD.
+//! Repairs JSON strings that are not valid Unicode, as Go's decoder does (TL3): each byte that is
+//! not UTF-8, and each unpaired surrogate, becomes U+FFFD.
 //!
-//! serde_json refuses such a text, so it is repaired only after it was refused.
+//! serde_json refuses such a text, so the repair is attempted only after a failure.
 
 use std::borrow::Cow;
 
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
-/// The length of an escape such as `\ud800`.
+/// Length of an escape such as `\ud800`.
 const ESCAPE_BYTES: usize = 6;
 
-/// Reads a text. If that fails, reads it once more as it is after the repair.
+/// Calls `read` with a text. If that fails, calls it again with the repaired text.
 pub fn read_repaired<T, E>(text: &[u8], read: impl Fn(&[u8]) -> Result<T, E>) -> Result<T, E> {
     read(text).or_else(|refused| match repaired(text) {
         Some(repaired) => read(repaired.as_bytes()),
@@ -17,7 +17,7 @@ pub fn read_repaired<T, E>(text: &[u8], read: impl Fn(&[u8]) -> Result<T, E>) ->
     })
 }
 
-/// The text after the repair. `None` if there is nothing to repair.
+/// Returns the repaired text, or `None` if there is nothing to repair.
 fn repaired(text: &[u8]) -> Option<String> {
     let decoded = decoded(text);
     let halves = halves(decoded.as_bytes());
@@ -43,7 +43,7 @@ fn decoded(text: &[u8]) -> Cow<'_, str> {
     Cow::Owned(decoded)
 }
 
-/// Where the escape of a surrogate is that has no other half.
+/// Returns the offsets of escapes of unpaired surrogates.
 fn halves(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -66,7 +66,7 @@ fn halves(text: &[u8]) -> Vec<usize> {
     found
 }
 
-/// The UTF-16 unit of the escape that begins here.
+/// Returns the UTF-16 unit of the escape that begins at `at`.
 fn unit(text: &[u8], at: usize) -> Option<u16> {
     let digits = text.get(at..at + ESCAPE_BYTES)?.strip_prefix(b"\\u")?;
     let digits = std::str::from_utf8(digits).ok().filter(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()))?;

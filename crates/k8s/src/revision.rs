@@ -2,20 +2,21 @@
 
 use std::fmt;
 
-/// The position of a change in the log. Revisions count all kinds together, without gaps, from 1.
+/// The position of a change in the log. Revisions count the changes of all kinds, without gaps,
+/// from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub i64);
 
 impl Revision {
-    /// Before every change. `resourceVersion=0` asks for it.
+    /// The revision before all changes. `resourceVersion=0` requests it.
     pub const ZERO: Revision = Revision(0);
 
-    /// The revision of the change after this one.
+    /// Returns the revision of the change after this one.
     pub const fn next(self) -> Revision {
         Revision(self.0 + 1)
     }
 
-    /// Parses the wire form, a decimal number without a sign. `None` for anything else.
+    /// Parses the wire format, a decimal number without a sign. Returns `None` for anything else.
     pub fn parse(text: &str) -> Option<Revision> {
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;

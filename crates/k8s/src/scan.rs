@@ -1,20 +1,21 @@
-//! Finds where the values of a JSON text end, without reading them. It knows the form in which
-//! Ballast writes: no blanks, and whole numbers. A parser for any form takes three times as long.
+//! Finds the ends of values in a JSON text without parsing them. Accepts only the format that
+//! Ballast writes: no blanks, and whole numbers. A parser for any format takes three times as long.
 //!
-//! *Invariant:* what it accepts is JSON. Text in another form is not an error: the caller then
-//! reads it with that parser.
+//! *Invariant:* every accepted text is valid JSON. Text in another format is not an error: the
+//! caller then parses it with a general parser.
 
 /// Deeper values are left to the parser, which has its own bound.
 const DEPTH_MAX: usize = 100;
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// The position behind the value that begins at `at`. `None`: it is not JSON in Ballast's form.
+/// Returns the position behind the value that begins at `at`. `None` if it is not JSON in Ballast's
+/// format.
 pub(super) fn value_end(text: &[u8], at: usize) -> Option<usize> {
     value(text, at, 0)
 }
 
-/// The position behind the string that begins at `at`.
+/// Returns the position behind the string that begins at `at`.
 pub(super) fn string_end(text: &[u8], at: usize) -> Option<usize> {
     if text.get(at) != Some(&b'"') {
         return None;
@@ -78,7 +79,7 @@ fn word_end(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
     text[at..].starts_with(word).then_some(at + word.len())
 }
 
-/// The position behind a whole number. The caller checks what follows.
+/// Returns the position behind a whole number. The caller checks the following byte.
 fn number_end(text: &[u8], at: usize) -> Option<usize> {
     let digits = at + usize::from(text[at] == b'-');
     let count = text.get(digits..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -86,7 +87,7 @@ fn number_end(text: &[u8], at: usize) -> Option<usize> {
     is_usual.then_some(digits + count)
 }
 
-/// The position behind an escape sequence, of which `at` is the character after the backslash.
+/// Returns the position behind an escape sequence. `at` is the character after the backslash.
 fn escape_end(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 1),
@@ -95,11 +96,11 @@ fn escape_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The position of the first byte that ends the plain part of a string: a quote, a backslash, or a
-/// control character.
+/// Returns the position of the first byte that ends the plain part of a string: a quote, a
+/// backslash, or a control character.
 fn plain_end(text: &[u8], mut at: usize) -> usize {
-    // Looks at eight bytes at once. Each test sets the high bit of the bytes that it finds. It may
-    // also set the high bits of bytes behind the first of them, so only the first set bit counts.
+    // Tests eight bytes at once. Each test sets the high bit of the matching bytes. It may also set
+    // the high bits of bytes behind the first match, so only the first set bit counts.
     while let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let bytes = u64::from_le_bytes(*eight);
         let is_zero = |bytes: u64| bytes.wrapping_sub(LOW) & !bytes;
@@ -171,7 +172,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of bytes that are often almost JSON, it accepts only JSON.
+        /// Checks with bytes that are often almost JSON that only JSON is accepted.
         #[test]
         fn what_it_accepts_is_json(pieces in prop::collection::vec(0_usize..22, 0..14)) {
             const PIECES: [&str; 22] = [

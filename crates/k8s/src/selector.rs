@@ -1,8 +1,8 @@
 //! Selection by labels: requirements on pairs of key and value, all of which must hold.
 //!
-//! Every [`Requirement`] is well formed: making an invalid one is an error that says why. Selectors
-//! are evaluated here. `label_query` parses them from query strings, and the kinds read them from
-//! objects.
+//! Every [`Requirement`] is well formed: the constructor returns an error for an invalid one.
+//! Selectors are evaluated here. `label_query` parses them from query strings, and the kinds create
+//! them from the fields of objects.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ impl Labels for BTreeMap<String, String> {
     }
 }
 
-/// How a label's value is compared.
+/// The comparison of a label's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     In,
@@ -39,7 +39,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The operator as objects write it. `Gt` and `Lt` are for node selectors only; a
+    /// Parses the operator of a selector in an object. `Gt` and `Lt` are for node selectors only; a
     /// `LabelSelector` does not have them.
     pub fn parse(text: &str) -> Option<Operator> {
         Some(match text {
@@ -65,7 +65,7 @@ impl Operator {
     }
 }
 
-/// Why a requirement is invalid.
+/// The error for an invalid requirement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("{0:?} is not a valid label selector operator")]
@@ -92,7 +92,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Makes a requirement. The error says why it is not well formed.
+    /// Creates a requirement. Returns an error if it is not well formed.
     pub fn new<V: AsRef<str>>(key: &str, operator: Operator, values: &[V]) -> Result<Requirement, Malformed> {
         if !is_label_key(key) {
             return Err(Malformed::Key(key.into()));
@@ -127,8 +127,8 @@ impl Requirement {
         &self.values
     }
 
-    /// Whether this holds for a label with `value`, or for an object without the label if it is
-    /// `None`.
+    /// Returns whether the requirement holds for a label with `value`, or for an object without the
+    /// label if it is `None`.
     pub fn accepts(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.binary_search_by(|known| known.as_ref().cmp(value)).is_ok();
         match (self.operator, value) {
@@ -148,14 +148,15 @@ impl Requirement {
     }
 }
 
-/// Requirements that must all hold. An empty selector selects everything.
+/// Requirements that must all hold. An empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selector {
     requirements: Vec<Requirement>,
 }
 
 impl Selector {
-    /// Makes a selector. Selectors of the same requirements are equal, whatever the order.
+    /// Creates a selector. Selectors with the same requirements are equal, independent of the
+    /// order.
     pub fn new(mut requirements: Vec<Requirement>) -> Selector {
         requirements.sort_unstable();
         requirements.dedup();
@@ -164,7 +165,8 @@ impl Selector {
         Selector { requirements }
     }
 
-    /// A selector as objects hold it. Each of `expressions` is a key, an operator and values.
+    /// Creates a selector from the fields of an object. Each of `match_expressions` is a key, an
+    /// operator and values.
     pub fn from_parts<'a>(
         match_labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         match_expressions: impl IntoIterator<Item = (&'a str, &'a str, &'a [String])>,
@@ -191,7 +193,7 @@ impl Selector {
         self.requirements.is_empty()
     }
 
-    /// Whether all requirements hold for these labels.
+    /// Returns whether all requirements hold for these labels.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements.iter().all(|requirement| requirement.accepts(labels.find(requirement.key())))
     }
@@ -222,8 +224,8 @@ impl fmt::Display for Selector {
     }
 }
 
-/// Whether the text is a qualified name: an optional DNS subdomain and a slash, then 1 to 63
-/// letters, digits, `-`, `_` and `.`, of which the first and last are letters or digits.
+/// Returns whether the text is a qualified name: an optional DNS subdomain and a slash, then 1 to
+/// 63 letters, digits, `-`, `_` and `.`, of which the first and last are letters or digits.
 pub fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_label_name(name),
@@ -231,7 +233,7 @@ pub fn is_label_key(key: &str) -> bool {
     }
 }
 
-/// Whether the text is empty, or has the form of the name part of a key.
+/// Returns whether the text is empty, or has the syntax of the name part of a key.
 pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_label_name(value)
 }
@@ -247,7 +249,7 @@ fn is_label_name(name: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// Whether the text is lower-case labels joined by dots, of at most 253 characters.
+/// Returns whether the text is lower-case labels joined by dots, of at most 253 characters.
 pub fn is_dns_subdomain(name: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     name.len() <= 253

@@ -1,4 +1,4 @@
-//! `metav1.Status`: the form of every failure on the wire (ER1-ER23).
+//! `metav1.Status`: the format of every failure on the wire (ER1-ER23).
 
 use std::fmt;
 
@@ -29,8 +29,8 @@ pub struct Status {
     pub is_logged: bool,
 }
 
-/// Each of these has one possible value and takes no space: a `Status` is the error type of most
-/// calls.
+/// The constant `kind`. It and `ApiVersion` have one possible value and take no space: a `Status`
+/// is the error type of most calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
     Status,
@@ -49,7 +49,7 @@ pub struct Metadata {
     pub continue_token: String,
 }
 
-/// `metav1.StatusDetails`: what the failure is about.
+/// `metav1.StatusDetails`: the object and the causes of the failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
@@ -69,7 +69,7 @@ pub struct Details {
     pub retry_after_seconds: u32,
 }
 
-/// One cause of a failure: for an invalid object, one faulty field.
+/// One cause of a failure: for an invalid object, one invalid field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -89,7 +89,7 @@ fn is_zero_seconds(seconds: &u32) -> bool {
 }
 
 impl Status {
-    /// The reason of the cause where a resource version was asked for that is not there yet (CH8).
+    /// The reason of the cause if the requested resource version does not exist yet (CH8).
     pub const RESOURCE_VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
 
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Status {
@@ -106,62 +106,62 @@ impl Status {
         }
     }
 
-    /// Says that the cause is in the log already, so that the server does not log it again.
+    /// Marks the cause as logged, so that the server does not log it again.
     #[must_use]
     pub fn already_logged(mut self) -> Status {
         self.is_logged = true;
         self
     }
 
-    /// The answer to a DELETE whose object is gone (VB5).
+    /// Returns the response to a DELETE that removed its object (VB5).
     pub fn deleted(resource: GroupResource, name: &str, uid: &str) -> Status {
         let mut status = Status::failure(0, "", "");
         status.status = "Success".to_owned();
         status.with(Details { uid: uid.to_owned(), ..Details::of(resource, name) })
     }
 
-    /// 400 (ER9).
+    /// Returns a 400 (ER9).
     pub fn bad_request(message: impl Into<String>) -> Status {
         Status::failure(400, "BadRequest", message)
     }
 
-    /// 401 (ER10).
+    /// Returns a 401 (ER10).
     pub fn unauthorized() -> Status {
         Status::failure(401, "Unauthorized", "Unauthorized")
     }
 
-    /// 403. `what` is the text after `is forbidden: ` (ER11).
+    /// Returns a 403. `what` is the text after `is forbidden: ` (ER11).
     pub fn forbidden(resource: GroupResource, name: &str, what: &str) -> Status {
         let named = if name.is_empty() { resource.to_string() } else { format!("{resource} {name:?}") };
         let status = Status::failure(403, "Forbidden", format!("{named} is forbidden: {what}"));
         status.with(Details::of(resource, name))
     }
 
-    /// 404 (ER1).
+    /// Returns a 404 (ER1).
     pub fn not_found(resource: GroupResource, name: &str) -> Status {
         let status = Status::failure(404, "NotFound", format!("{resource} {name:?} not found"));
         status.with(Details::of(resource, name))
     }
 
-    /// 409: an object of this name exists (ER2).
+    /// Returns a 409: an object of this name exists (ER2).
     pub fn already_exists(resource: GroupResource, name: &str) -> Status {
         let status = Status::failure(409, "AlreadyExists", format!("{resource} {name:?} already exists"));
         status.with(Details::of(resource, name))
     }
 
-    /// 409: the write was made from a version that is not the newest any more (ER4).
+    /// Returns a 409: the write is based on a version that is not the newest (ER4).
     pub fn conflict(resource: GroupResource, name: &str) -> Status {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Status::conflict_because(resource, name, why)
     }
 
-    /// 409, with this reason in the message.
+    /// Returns a 409 with this reason in the message.
     pub fn conflict_because(resource: GroupResource, name: &str, why: &str) -> Status {
         let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
         Status::failure(409, "Conflict", message).with(Details::of(resource, name))
     }
 
-    /// 422, with one cause per fault that is told, and one for the number of the others (ER6,
+    /// Returns a 422 with one cause per reported error, and one with the number of the others (ER6,
     /// LI11). `errors` must not be empty.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &FieldErrors) -> Status {
         let more = Some(errors.more()).filter(|more| *more > 0).map(super::field_errors::and_more);
@@ -190,19 +190,19 @@ impl Status {
         Status::failure(422, "Invalid", format!("{qualified} {name:?} is invalid: {listed}")).with(details)
     }
 
-    /// 405 (ER12).
+    /// Returns a 405 (ER12).
     pub fn method_not_allowed(resource: GroupResource, verb: &str) -> Status {
         let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
         Status::failure(405, "MethodNotAllowed", message).with(Details::of(resource, ""))
     }
 
-    /// 406, with the media types that are served (ER13).
+    /// Returns a 406 with the supported media types (ER13).
     pub fn not_acceptable(accepted: &[&str]) -> Status {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Status::failure(406, "NotAcceptable", message)
     }
 
-    /// 415, with the media types that are accepted (ER14).
+    /// Returns a 415 with the accepted media types (ER14).
     pub fn unsupported_media_type(accepted: &[&str]) -> Status {
         let list = accepted.join(", ");
         let message =
@@ -210,36 +210,36 @@ impl Status {
         Status::failure(415, "UnsupportedMediaType", message)
     }
 
-    /// 410: the requested revision is no longer in the log (RV9, WA5).
+    /// Returns a 410: the requested revision is no longer in the log (RV9, WA5).
     pub fn expired(message: impl Into<String>) -> Status {
         Status::failure(410, "Expired", message)
     }
 
-    /// 413 (ER16).
+    /// Returns a 413 (ER16).
     pub fn too_large(limit_bytes: usize) -> Status {
         let message = format!("Request entity too large: limit is {limit_bytes}");
         Status::failure(413, "RequestEntityTooLarge", message)
     }
 
-    /// 429 (ER17).
+    /// Returns a 429 (ER17).
     pub fn too_many_requests(retry_after_seconds: u32) -> Status {
         let message = "Too many requests, please try again later.";
         Status::failure(429, "TooManyRequests", message).with(Details { retry_after_seconds, ..Details::default() })
     }
 
-    /// 500. The caller sees `error`, so it should say what failed, not how.
+    /// Returns a 500. Clients see `error`, so it should name the failed step without internals.
     pub fn internal(error: impl fmt::Display) -> Status {
         let cause = Cause { message: error.to_string(), ..Cause::default() };
         Status::failure(500, "InternalError", format!("Internal error occurred: {error}"))
             .with(Details { causes: vec![cause], ..Details::default() })
     }
 
-    /// 503 (ER22).
+    /// Returns a 503 (ER22).
     pub fn unavailable(message: impl Into<String>) -> Status {
         Status::failure(503, "ServiceUnavailable", message)
     }
 
-    /// 504 (ER18).
+    /// Returns a 504 (ER18).
     pub fn timeout(message: &str, retry_after_seconds: u32) -> Status {
         Status::failure(504, "Timeout", format!("Timeout: {message}"))
             .with(Details { retry_after_seconds, ..Details::default() })
@@ -252,20 +252,20 @@ impl Status {
         self
     }
 
-    /// Whether one of the causes has this reason.
+    /// Returns whether one of the causes has this reason.
     pub fn has_cause(&self, reason: &str) -> bool {
         self.details.as_ref().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// The token that continues an expired list (CH5).
+    /// Adds the token that continues an expired list (CH5).
     #[must_use]
     pub fn with_continue(mut self, token: String) -> Status {
         self.metadata.continue_token = token;
         self
     }
 
-    /// The failure of a request after `done` of its `all` parts were stored. The message says so,
-    /// and the failure does not ask clients to retry.
+    /// Marks the failure of a request after `done` of its `all` parts were stored. The message
+    /// contains the numbers, and clients are not requested to retry.
     pub fn partly_done(mut self, done: usize, all: usize, what: &str) -> Status {
         if done > 0 {
             self.message.push_str(&format!("; {done} of {all} were {what} before"));
@@ -280,7 +280,7 @@ impl Status {
 }
 
 impl Details {
-    /// The details of a failure about this object.
+    /// Creates the details of a failure of this object.
     pub fn of(resource: GroupResource, name: &str) -> Details {
         Details {
             name: name.to_owned(),

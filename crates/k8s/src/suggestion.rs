@@ -1,14 +1,14 @@
-//! The known name that is closest to an unknown one, for messages about typing errors. Pure.
+//! The known name that is closest to an unknown one, for messages about mistyped names. Pure.
 
 use std::fmt::Write;
 
-/// A name that differs by more edits is another name, and no typing error.
+/// A name that differs by more edits is not considered a typing error.
 const EDITS_MAX: usize = 3;
-/// Unknown names of one request that are compared with the known ones.
+/// Largest number of unknown names per request that are compared with the known ones.
 const HINTS_MAX: usize = 20;
 
-/// The known name that takes the fewest edits. The first by name among equals. None if no name is
-/// near.
+/// Returns the known name with the fewest edits, and the first by name among equals. `None` if no
+/// name is close enough.
 pub fn closest_name<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // In a short name, as many edits would change all letters.
     let edits_max = EDITS_MAX.min(unknown.chars().count().div_ceil(2));
@@ -17,15 +17,16 @@ pub fn closest_name<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> 
     rated.filter(|(edits, _)| *edits <= edits_max).min().map(|(_, name)| name)
 }
 
-/// Returns the closest known name with the same digits. Commands that take workloads off clusters
-/// or stop something use it: `prod-9` is another cluster than `prod-99`, and no typing error.
+/// Returns the closest known name with the same digits. For commands that move workloads off
+/// clusters or stop something: `prod-9` is a different cluster than `prod-99`, not a typing error.
 pub fn closest_name_with_same_digits<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let digits = |name: &str| -> Vec<u8> { name.bytes().filter(u8::is_ascii_digit).collect() };
     let wanted = digits(unknown);
     closest_name(unknown, known.filter(|name| digits(name) == wanted))
 }
 
-/// The hints of one request. Each compares a name with all known ones, so their number is bounded.
+/// The remaining suggestions for one request. Each compares a name with all known ones, so their
+/// number is bounded.
 #[derive(Debug)]
 pub struct Hints {
     left: usize,
@@ -38,7 +39,7 @@ impl Default for Hints {
 }
 
 impl Hints {
-    /// Returns what `with_suggestion` returns; beyond the bound, `what` alone.
+    /// Returns the result of the function `with_suggestion`, or `what` alone beyond the bound.
     pub fn with_suggestion<'a>(&mut self, what: String, unknown: &str, known: impl Iterator<Item = &'a str>) -> String {
         match self.take() {
             true => with_suggestion(what, unknown, known),
@@ -46,7 +47,7 @@ impl Hints {
         }
     }
 
-    /// Takes one hint. Returns false if none is left.
+    /// Takes one suggestion from the budget. Returns false if none is left.
     pub fn take(&mut self) -> bool {
         let is_left = self.left > 0;
         self.left = self.left.saturating_sub(1);
@@ -54,7 +55,7 @@ impl Hints {
     }
 }
 
-/// What is wrong, with the nearest known name if there is one.
+/// Returns the message `what`, with the closest known name if there is one.
 pub fn with_suggestion<'a>(what: String, unknown: &str, known: impl Iterator<Item = &'a str>) -> String {
     let mut text = what;
     if let Some(name) = closest_name(unknown, known) {

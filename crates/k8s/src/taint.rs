@@ -1,17 +1,17 @@
-//! Taints, which keep workloads off a cluster, and tolerations, which let them stay.
+//! Taints, which keep workloads off a cluster, and tolerations, which permit them to stay.
 //!
-//! This module decides whether a taint is tolerated. Which effects matter is up to the caller.
+//! This module decides whether a taint is tolerated. The relevant effects depend on the caller.
 
 use std::fmt;
 
-/// What a taint does to a workload that does not tolerate it.
+/// The effect of a taint on a workload that does not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effect {
     NoSchedule,
     PreferNoSchedule,
     NoExecute,
-    /// Any other text. A taint with it keeps nothing away, and a toleration with it tolerates no
-    /// taint that matters.
+    /// Any other text. A taint with this effect repels nothing, and a toleration with it tolerates
+    /// no known taint.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Taint {
     }
 }
 
-/// What a toleration requires of a taint's value.
+/// The requirement of a toleration on a taint's value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Match {
     Exists,
@@ -70,12 +70,12 @@ pub struct Toleration {
     pub value: Match,
     /// `None` for any effect.
     pub effect: Option<Effect>,
-    /// How long a NoExecute taint is tolerated, in seconds. `None` means for ever.
+    /// Duration for which a NoExecute taint is tolerated, in seconds. `None` means for ever.
     pub seconds: Option<i64>,
 }
 
 impl Toleration {
-    /// Makes one from the fields as objects hold them. Absent fields are empty.
+    /// Creates a toleration from the fields of an object. Absent fields are empty.
     pub fn from_parts(key: &str, operator: &str, value: &str, effect: &str, seconds: Option<i64>) -> Toleration {
         let value = match operator {
             "" | "Equal" => Match::Equal(value.into()),
@@ -86,7 +86,7 @@ impl Toleration {
         Toleration { key: key.into(), value, effect, seconds }
     }
 
-    /// Whether this toleration tolerates the taint, whatever its `seconds`.
+    /// Returns whether this toleration tolerates the taint, ignoring `seconds`.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         if self.effect.is_some_and(|effect| effect != taint.effect) {
             return false;

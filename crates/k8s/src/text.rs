@@ -1,10 +1,10 @@
-//! The text of an object, with `metadata.managedFields` kept apart. Workers read objects without
-//! it. The objects of a fleet were written by the same few managers in the same way, so the common
-//! parts of their entries are stored once, and each object needs little more than the times.
+//! The text of an object, with `metadata.managedFields` stored separately. Workers read objects
+//! without it. The objects of a fleet were written by the same few managers in the same way, so the
+//! common parts of their entries are stored once, and each object needs little more than the times.
 //!
-//! The rest of a text is packed once the object is idle (`pack`).
+//! The rest of a text is compressed once the object is idle (`pack`).
 //!
-//! *Invariant:* joined again, the text is the one that was split.
+//! *Invariant:* joining restores the original text.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ static RECORDS: Pool<[Entry]> = Pool::new();
 /// Longer records are not shared, because the pool keeps the latest ones in memory.
 const SHARED_ENTRIES_MAX: usize = 16;
 
-/// Cheap to clone.
+/// The text of an object. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
     content: Content,
     record: Option<Record>,
 }
 
-/// The managers, and their place in the text. Another member always follows them.
+/// The managers, and their position in the text. Another member always follows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub at: usize,
@@ -59,8 +59,8 @@ impl Text {
         Text { content: Content::new(content), record }
     }
 
-    /// Splits the managers from `json`, of which `record` is a part. They stay in the text if
-    /// Ballast cannot have written them.
+    /// Splits the managers from `json`, of which `record` is a slice. They stay in the text if
+    /// Ballast does not write their format.
     pub(super) fn split(json: Bytes, record: Option<&RawValue>) -> Text {
         let split = || {
             let list = record?.get();
@@ -75,29 +75,29 @@ impl Text {
         split().unwrap_or_else(|| Text::new(json.clone(), None))
     }
 
-    /// The object without its managers. Keep the result for as long as something borrows from it:
-    /// if the text is packed, each call makes a copy.
+    /// Returns the object without its managers. Callers should keep the result while they borrow
+    /// from it: if the text is packed, each call makes a copy.
     pub fn content(&self) -> Bytes {
         self.content.bytes()
     }
 
-    /// Lends the object without its managers to `look`, without cloning the bytes.
+    /// Calls `look` with the object without its managers, without cloning the bytes.
     pub fn with_content<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         self.content.with(look)
     }
 
-    /// The size of `content` in bytes.
+    /// Returns the size of `content` in bytes.
     pub fn content_len(&self) -> usize {
         self.content.len()
     }
 
-    /// Whether it takes less memory than its content.
+    /// Returns whether the text is compressed.
     pub fn is_packed(&self) -> bool {
         self.content.is_packed()
     }
 
-    /// Compresses the text: it takes less memory, and each later read takes more time. For texts of
-    /// idle objects.
+    /// Compresses the text of an idle object: it takes less memory, and each later read takes more
+    /// time.
     pub fn pack(&self, dictionaries: &mut Dictionaries) {
         self.content.pack(dictionaries);
     }
@@ -107,12 +107,13 @@ impl Text {
         self.content.unpack();
     }
 
-    /// The managed fields. `None`: the object has none, or they are part of the content.
+    /// Returns the managed fields. `None` if the object has none, or if they are part of the
+    /// content.
     pub fn managers(&self) -> Option<&Managers> {
         self.record.as_ref().map(|record| &record.managers)
     }
 
-    /// The whole object, as it is on the wire.
+    /// Returns the complete object in its wire format.
     pub fn whole(&self) -> Bytes {
         if self.record.is_none() {
             return self.content();
@@ -122,7 +123,7 @@ impl Text {
         whole.into()
     }
 
-    /// Appends the whole object to `out`.
+    /// Appends the complete object to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.content.with(|content| match &self.record {
             None => out.extend_from_slice(content),
@@ -135,7 +136,7 @@ impl Text {
         });
     }
 
-    /// The size of the whole object in bytes.
+    /// Returns the size of the complete object in bytes.
     pub fn len(&self) -> usize {
         self.content_len() + self.managers().map_or(0, Managers::len)
     }
@@ -146,14 +147,14 @@ impl Text {
 }
 
 impl Managers {
-    /// The managers in this list, which is the value of `metadata.managedFields`.
+    /// Parses this list, which is the value of `metadata.managedFields`.
     pub fn of(list: &[Value]) -> Managers {
         // `Value::to_string` writes each token separately, and takes several times as long.
         let text = |entry| serde_json::to_string(entry).expect("a tree of JSON values always serializes");
         Managers::shared(list.iter().map(|entry| Entry::of(&text(entry))).collect())
     }
 
-    /// A record with one entry, of which this is the compact JSON with sorted members.
+    /// Creates a record with one entry, given as compact JSON with sorted members.
     pub fn of_text(entry: &str) -> Managers {
         Managers::shared(Arc::from([Entry::of(entry)]))
     }
@@ -163,8 +164,8 @@ impl Managers {
         Some(Managers::shared(entries.into_iter().map(|entry| Entry::of(entry.get())).collect()))
     }
 
-    /// The record that a text begins with, and its length, if it is equal to this record apart from
-    /// the times.
+    /// Returns the record at the beginning of a text, and its length, if it equals this record
+    /// apart from the times.
     pub(super) fn like(&self, text: &[u8]) -> Option<(Managers, usize)> {
         let mut rest = text.strip_prefix(HEAD)?;
         let mut times = Vec::with_capacity(self.0.len());
@@ -197,13 +198,14 @@ impl Managers {
         Some((managers, length))
     }
 
-    /// Objects that were written in the same seconds by the same programs share their records.
+    /// Creates a record, sharing the memory of an equal one. Objects that the same programs wrote
+    /// in the same seconds have equal records.
     fn shared(entries: Arc<[Entry]>) -> Managers {
         let is_short = entries.len() <= SHARED_ENTRIES_MAX;
         Managers(if is_short { RECORDS.share(entries) } else { entries })
     }
 
-    /// The member's value, parsed at each call.
+    /// Returns the value of `metadata.managedFields`, parsed at each call.
     pub fn values(&self) -> Vec<Value> {
         let mut text = Vec::new();
         let parse = |entry: &Entry| {
@@ -292,7 +294,7 @@ mod tests {
 
     fn split(json: &str) -> Text {
         let whole: Whole<'_> = serde_json::from_str(json).unwrap();
-        // The managers must be found in the very bytes that are split.
+        // The managers must be slices of the same bytes that are split.
         let bytes = Bytes::copy_from_slice(json.as_bytes());
         let there: Whole<'_> = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(whole.metadata.managed_fields.is_some(), there.metadata.managed_fields.is_some());
@@ -332,8 +334,8 @@ mod tests {
             r#"{"metadata":{"managedFields":[],"name":"n"}}"#,
             r#"{"metadata":{"managedFields":null,"name":"n"}}"#,
             r#"{"metadata":{"managedFields":[{}],"name":"n"}}"#,
-            // Texts that Ballast does not write: nothing follows, blanks, not a list, an invalid
-            // time.
+            // Texts that Ballast does not write: no following member, blanks, not a list, an
+            // invalid time.
             r#"{"metadata":{"managedFields":[{"a":1}]}}"#,
             r#"{"metadata":{"managedFields": [ {"a":1} , {} ],"name":"n"}}"#,
             r#"{"metadata":{"managedFields":[{"a":1} ,{}],"name":"n"}}"#,

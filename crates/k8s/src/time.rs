@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An instant in whole seconds since 1970, UTC. Parses RFC 3339 with any offset, and drops
-/// fractions of a second. Prints `2006-01-02T15:04:05Z`.
+/// fractions of a second. Displays as `2006-01-02T15:04:05Z`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     seconds: i64,
@@ -30,11 +30,12 @@ impl utoipa::ToSchema for Time {
     }
 }
 
-/// The seconds of the years 0000 to 9999, which jiff prints in Kubernetes' form.
+/// The seconds of the years 0000 to 9999, which jiff formats as Kubernetes does.
 const YEARS_OF_FOUR_DIGITS: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
 impl Time {
-    /// The instant at these seconds, clamped to the years -9999 to 9999, which RFC 3339 can write.
+    /// Returns the instant at these seconds, clamped to the years -9999 to 9999, which RFC 3339 can
+    /// represent.
     pub fn from_seconds(seconds: i64) -> Time {
         let (min, max) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
         Time { seconds: seconds.clamp(min, max) }
@@ -64,7 +65,8 @@ impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let instant = jiff::Timestamp::from_second(self.seconds).expect("clamped when made");
         match YEARS_OF_FOUR_DIGITS.contains(&self.seconds) {
-            // jiff's own printing takes a fraction of the time, and every write prints a few times.
+            // jiff's own formatting takes a fraction of the time, and every write formats a few
+            // times.
             true => write!(f, "{instant}"),
             false => write!(f, "{}", instant.strftime("%Y-%m-%dT%H:%M:%SZ")),
         }

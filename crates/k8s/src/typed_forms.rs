@@ -1,23 +1,23 @@
-//! Keeps the typed forms of large objects in memory within a bound.
+//! A bounded cache of the typed forms of large objects.
 //!
 //! A typed form may take many times the bytes of its text: each small map takes half a kilobyte. An
-//! object keeps the form of a small text itself, and finds that of a large one only while it is
-//! among the last ones in use, of all objects of the process.
+//! object stores the form of a small text itself. The form of a large text is available only while
+//! it is among the most recently used ones of the process.
 
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The form of a text up to this size is kept with the object.
+/// Largest size of a text, in bytes, for which the form is stored in the object.
 pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
-/// The texts of the large forms that are kept, in bytes.
+/// Total size of the texts of the cached large forms, in bytes.
 const LARGE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 pub(super) type Form = Arc<dyn Any + Send + Sync>;
 
 static RECENT: Mutex<RecentForms> = Mutex::new(RecentForms::new(LARGE_BYTES_MAX));
 
-/// The form of a large object, for as long as it is kept.
+/// A weak reference to the form of a large object.
 #[derive(Default)]
 pub(super) struct LargeForm(Mutex<Option<Weak<dyn Any + Send + Sync>>>);
 
@@ -26,11 +26,11 @@ impl LargeForm {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.upgrade()
     }
 
-    /// Keeps a form, whose text has so many bytes, in place of others that are older.
+    /// Caches the form of a text with this many bytes. Older forms may be evicted.
     pub fn set(&self, form: &Form, bytes: usize) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(form));
         let older = RECENT.lock().unwrap_or_else(PoisonError::into_inner).push(form, bytes);
-        // A large form takes a while to free, so the lock is free by now.
+        // Freeing a large form takes long, so it happens after the lock is released.
         drop(older);
     }
 }
@@ -46,7 +46,7 @@ impl RecentForms {
         RecentForms { forms: VecDeque::new(), bytes: 0, bytes_max }
     }
 
-    /// Adds a form, and returns those that are kept no longer. The newest one always stays.
+    /// Adds a form, and returns the evicted ones. The newest form is never evicted.
     fn push(&mut self, form: &Form, bytes: usize) -> Vec<Form> {
         self.bytes += bytes;
         self.forms.push_back((bytes, Arc::clone(form)));

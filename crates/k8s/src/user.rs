@@ -14,15 +14,15 @@ pub struct User {
 }
 
 impl User {
-    /// Members of this group may do everything (AZ3).
+    /// Members of this group have all permissions (AZ3).
     pub const MASTERS: &'static str = "system:masters";
 
-    /// The identity of a part of Ballast itself, for example `system:ballast:scheduler`.
+    /// Creates the identity of a component of Ballast, for example `system:ballast:scheduler`.
     pub fn component(name: &str) -> User {
         User { name: format!("system:ballast:{name}"), groups: vec![User::MASTERS.to_owned()], ..User::default() }
     }
 
-    /// The form in reviews and audit events: `UserInfo` of authentication.k8s.io/v1.
+    /// Returns the form in reviews and audit events: `UserInfo` of authentication.k8s.io/v1.
     pub fn info(&self) -> Value {
         let User { name, uid, groups, extra } = self;
         let mut info = json!({"username": name, "groups": groups});
@@ -35,7 +35,7 @@ impl User {
         info
     }
 
-    /// Whether the user is in the group `system:masters`.
+    /// Returns whether the user is in the group `system:masters`.
     pub fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == User::MASTERS)
     }

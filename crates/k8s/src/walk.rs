@@ -1,8 +1,8 @@
-//! Takes single values out of a JSON text, and passes over the rest without reading it (`scan`). It
-//! is for callers that read a few values of very many objects.
+//! Extracts single values from a JSON text, and skips the rest without parsing it (`scan`). For
+//! callers that read a few values of very many objects.
 //!
-//! It knows the form in which Ballast writes: sorted members, each name once, no blanks. Every step
-//! returns `None` for another form; the caller then reads the text with a parser.
+//! Accepts only the format that Ballast writes: sorted members, each name once, no blanks. Every
+//! step returns `None` for another format; the caller then uses a general parser.
 
 use serde::Deserialize;
 
@@ -15,15 +15,16 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Reads the whole text with `read`. `None`: `read` returned it, or did not reach the end.
+    /// Reads the whole text with `read`. Returns `None` if `read` does, or if it did not reach the
+    /// end.
     pub fn over<T>(text: &'a [u8], read: impl FnOnce(&mut Walk<'a>) -> Option<T>) -> Option<T> {
         let mut walk = Walk::begin(text)?;
         let read = read(&mut walk)?;
         (walk.at == text.len()).then_some(read)
     }
 
-    /// Like `over`. If that returns `None`, the parser reads the text, and its error says what is
-    /// wrong.
+    /// Reads the text like `over`. If that returns `None`, the text is parsed, and a parse error is
+    /// returned.
     pub fn or_parse<T: Deserialize<'a>>(
         text: &'a [u8],
         read: impl FnOnce(&mut Walk<'a>) -> Option<T>,
@@ -31,8 +32,8 @@ impl<'a> Walk<'a> {
         Walk::over(text, read).map_or_else(|| read_json(text), Ok)
     }
 
-    /// The text of the value at this path. The text behind it is not read. `None` also if there is
-    /// no such member.
+    /// Returns the text of the value at this path, or `None` if it does not exist. The text behind
+    /// it is not read.
     pub fn find(text: &'a [u8], path: &[&str]) -> Option<&'a str> {
         let mut walk = Walk::begin(text)?;
         path.iter().try_for_each(|name| walk.enter(name))?;
@@ -43,7 +44,7 @@ impl<'a> Walk<'a> {
         Some(Walk { text: std::str::from_utf8(text).ok()?, at: 0 })
     }
 
-    /// Enters the next object, and goes to the value of this member.
+    /// Enters the next object, and moves to the value of this member.
     fn enter(&mut self, wanted: &str) -> Option<()> {
         self.pass(b'{')?;
         loop {
@@ -56,13 +57,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the next value is an object.
+    /// Returns whether the next value is an object.
     pub fn is_at_object(&self) -> bool {
         self.next_byte() == Some(b'{')
     }
 
-    /// Goes through the members of the next object. `each` gets the name of a member, and must take
-    /// its value.
+    /// Iterates over the members of the next object. `each` is called with the name of a member,
+    /// and must take its value.
     pub fn members(&mut self, mut each: impl FnMut(&mut Walk<'a>, &'a str) -> Option<()>) -> Option<()> {
         self.pass(b'{')?;
         if self.pass(b'}').is_some() {
@@ -90,12 +91,12 @@ impl<'a> Walk<'a> {
         (!name.contains('\\')).then_some(name)
     }
 
-    /// Takes the next value, as text.
+    /// Takes the next value as text.
     pub fn value(&mut self) -> Option<&'a str> {
         self.up_to(scan::value_end(self.text.as_bytes(), self.at)?)
     }
 
-    /// Takes the next value, and parses it. `None` also if it is not a `T`.
+    /// Takes and parses the next value. Returns `None` also if it is not a `T`.
     pub fn parse<T: Deserialize<'a>>(&mut self) -> Option<T> {
         serde_json::from_str(self.value()?).ok()
     }

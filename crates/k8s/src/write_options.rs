@@ -1,5 +1,5 @@
 //! The options of a write: `CreateOptions`, `UpdateOptions`, `PatchOptions` and `DeleteOptions` of
-//! metav1, parsed and checked (DR2, FV1, PA12, PA13, DE7).
+//! metav1, parsed and validated (DR2, FV1, PA12, PA13, DE7).
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use super::{FieldErrors, FieldPath, Status};
 
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
-/// How unknown and duplicate fields are reported. They are dropped in any case (FV5).
+/// The handling of unknown and duplicate fields. They are dropped in any case (FV5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     Strict,
@@ -26,7 +26,7 @@ pub struct WriteOptions {
     pub field_manager: Option<String>,
     /// For server-side apply only.
     pub force: bool,
-    /// The options that were given, as admission sees them.
+    /// The specified options, as admission receives them.
     pub given: Map<String, Value>,
 }
 
@@ -69,7 +69,7 @@ impl WriteOptions {
         checked(options, kind, &errors)
     }
 
-    /// Takes the manager from the name of the client program, if the query names none (AP10).
+    /// Sets the manager to the name of the client program if the query does not specify one (AP10).
     #[must_use]
     pub fn or_user_agent(mut self, user_agent: &str) -> WriteOptions {
         self.field_manager.get_or_insert_with(|| {
@@ -80,12 +80,12 @@ impl WriteOptions {
         self
     }
 
-    /// The manager of the fields that this write sets.
+    /// Returns the manager of the fields that this write sets.
     pub fn manager(&self) -> &str {
         self.field_manager.as_deref().filter(|name| !name.is_empty()).unwrap_or("unknown")
     }
 
-    /// Checks the options that a server-side apply must have (AP2).
+    /// Returns an error if an option is missing that server-side apply requires (AP2).
     pub fn require_manager(&self) -> Result<(), Status> {
         let mut errors = FieldErrors::default();
         if self.field_manager.as_deref().is_none_or(str::is_empty) {
@@ -94,7 +94,7 @@ impl WriteOptions {
         checked((), "PatchOptions", &errors)
     }
 
-    /// Refuses an option that only a server-side apply may have (PA12).
+    /// Returns an error if an option is set that only server-side apply supports (PA12).
     pub fn refuse_force(query: &Query<'_>) -> Result<(), Status> {
         let mut errors = FieldErrors::default();
         if query.first("force").is_some() {
@@ -104,7 +104,7 @@ impl WriteOptions {
     }
 }
 
-/// What happens to the objects that name the deleted one as their owner (DE6).
+/// The handling of objects that the deleted one owns (DE6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     Foreground,
@@ -126,19 +126,19 @@ impl Propagation {
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     pub dry_run: bool,
-    /// `None` leaves it to the object's finalizers.
+    /// `None` leaves the decision to the object's finalizers.
     pub propagation: Option<Propagation>,
     pub uid: Option<String>,
-    /// As the caller wrote it. It is compared as text.
+    /// The text as the client sent it. It is compared as text.
     pub resource_version: Option<String>,
-    /// `orphanDependents: false` was given: a delete that is not finished is answered with 202
-    /// (VB5).
+    /// Whether the client sent `orphanDependents: false`: a delete that is not finished then
+    /// returns 202 (VB5).
     pub accepted_when_pending: bool,
-    /// The options that were given, as admission sees them.
+    /// The specified options, as admission receives them.
     pub given: Map<String, Value>,
 }
 
-/// The options that a body gives.
+/// The options in a body.
 #[derive(Default)]
 struct Body {
     dry_run: Vec<String>,
@@ -150,12 +150,12 @@ struct Body {
 }
 
 impl DeleteOptions {
-    /// Parses the options from the query and the body. Where both give one, the body wins, but a
-    /// dry run stays a dry run. (In Kubernetes a body replaces the whole query, so it really
-    /// deletes on `?dryRun=All`.)
+    /// Parses the options from the query and the body. The body takes precedence, but a dry run
+    /// stays a dry run. (In Kubernetes a body replaces the whole query, so `?dryRun=All` with a
+    /// body deletes the object.)
     pub fn from_query_and_body(query: &Query<'_>, body: Option<Map<String, Value>>) -> Result<DeleteOptions, Status> {
         let body = body.map(decode).transpose()?.unwrap_or_default();
-        // It has no effect (DE8), but it must be a number.
+        // The grace period has no effect (DE8), but it must be a number.
         let grace = query.integer("gracePeriodSeconds")?;
         let mut errors = FieldErrors::default();
         let dry_runs = query.all("dryRun").chain(body.dry_run.iter().map(String::as_str));
@@ -195,7 +195,7 @@ impl DeleteOptions {
     }
 }
 
-/// Returns the texts that a query gives. An empty one is absent.
+/// Returns the specified options of a query as text. Empty ones are omitted.
 fn given(query: &Query<'_>, names: &[&str]) -> Map<String, Value> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), query.text(name)?.into()))).collect()
 }
@@ -204,8 +204,8 @@ fn put_dry_run(given: &mut Map<String, Value>, dry_run: bool) {
     given.extend(dry_run.then(|| ("dryRun".to_owned(), Value::from(vec!["All"]))));
 }
 
-/// Reads the options, each with its type (DE7). A delete whose options cannot be read deletes
-/// nothing.
+/// Parses the options, each with its type (DE7). If the options cannot be parsed, nothing is
+/// deleted.
 fn decode(body: Map<String, Value>) -> Result<Body, Status> {
     if let Some(fault) = type_meta_fault(&body) {
         return Err(Status::bad_request(format!("couldn't get version/kind; json parse error: {fault}")));
@@ -248,7 +248,7 @@ fn decode(body: Map<String, Value>) -> Result<Body, Status> {
     })
 }
 
-/// Refuses a value of another type. Null counts as absent.
+/// Returns an error for a value of another type. Null counts as absent.
 fn check(value: Option<&Value>, holds: fn(&Value) -> bool, field: &str, expected: &str) -> Result<(), Status> {
     match value.filter(|value| !value.is_null() && !holds(value)) {
         None => Ok(()),

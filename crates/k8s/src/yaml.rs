@@ -1,8 +1,9 @@
-//! Reads YAML as Kubernetes does: YAML 1.1 scalars, as Go's yaml package resolves them (TL4). Keys
-//! become text, and whole floats become integers, because the body becomes JSON.
+//! A YAML parser that is compatible with Kubernetes: YAML 1.1 scalars, as Go's yaml package
+//! resolves them (TL4). Keys become text, and whole floats become integers, because the body
+//! becomes JSON.
 //!
-//! *Promises.* A small text makes no large tree, because depth, nodes and what aliases repeat are
-//! bounded. The reader does not recurse.
+//! *Guarantees.* A small text cannot create a large tree, because depth, nodes and repetitions by
+//! aliases are bounded. The parser does not recurse.
 
 use std::collections::HashMap;
 
@@ -12,13 +13,14 @@ use serde_json::{Map, Number, Value};
 use super::field_errors::{TOLD_MAX, shown_name};
 
 /// The deepest nesting, which is that of JSON bodies: serde_json stops there. It is far beyond any
-/// object of the API, and the code that walks an object recurses. Differs from Kubernetes (D70).
+/// object of the API, and the code that traverses an object is recursive. Differs from Kubernetes
+/// (D70).
 pub(super) const DEPTH_MAX: usize = 127;
-/// The largest number of values. A 3 MiB body of short items stays below it.
+/// Largest number of values. A 3 MiB body of short items stays below it.
 const NODES_MAX: usize = 1_000_000;
-/// The largest number of values that aliases repeat, and of values below an anchor.
+/// Largest number of values that aliases repeat, and of values below an anchor.
 const REPEATED_MAX: usize = 100_000;
-/// The largest sum of all texts, with repeated ones, in bytes.
+/// Largest sum of all texts, with repeated ones, in bytes.
 const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Larger integers are not exact in a float.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -26,14 +28,15 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 const CORE: &str = "tag:yaml.org,2002:";
 const ALIASING: &str = "document contains excessive aliasing";
 
-/// A key that its mapping has already. Its value counts.
+/// A duplicate key of a mapping. Its value replaces the earlier one.
 pub(super) struct Repeated {
     pub line: u64,
     pub key: String,
 }
 
-/// The one document of a text, with its repeated keys in the order of the text, and how many more
-/// there are than are told (LI11). An empty text is null.
+/// Parses the only document of a text. Returns its value, its repeated keys in the order of the
+/// text, and the number of further repeated keys beyond the reported ones (LI11). An empty text is
+/// null.
 pub(super) fn read(text: &str) -> Result<(Value, Vec<Repeated>, usize), String> {
     let mut reader = Reader::default();
     for next in Parser::new_from_str(text) {
@@ -45,7 +48,7 @@ pub(super) fn read(text: &str) -> Result<(Value, Vec<Repeated>, usize), String> 
 }
 
 fn at_line(line: usize, why: &str) -> String {
-    // Some faults have several lines.
+    // Some messages have several lines.
     let why = why.lines().next().unwrap_or_default();
     format!("line {line}: {why}")
 }
@@ -54,7 +57,7 @@ fn at_line(line: usize, why: &str) -> String {
 struct Reader {
     documents: usize,
     root: Option<Value>,
-    /// The lists and mappings that are not complete, from the outside inwards.
+    /// The lists and mappings that are not complete, from the outermost to the innermost.
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
     repeated_keys: Vec<Repeated>,
@@ -75,7 +78,7 @@ enum Content {
     List(Vec<Value>),
     Mapping {
         members: Map<String, Value>,
-        /// Mappings that are merged into this one, which keeps its own members.
+        /// Mappings that are merged into this one. Its own members take precedence.
         merged: Vec<Map<String, Value>>,
         key: Option<Key>,
     },
@@ -155,7 +158,7 @@ impl Reader {
         }
     }
 
-    /// The value of an anchor once more.
+    /// Returns a copy of the value of an anchor.
     fn repeat(&mut self, anchor: usize) -> Result<Value, String> {
         let known = self.anchors.get(&anchor).ok_or("the value of an anchor contains itself")?;
         self.repeated += known.size.nodes;
@@ -169,7 +172,7 @@ impl Reader {
         }
     }
 
-    /// Puts a complete value where it belongs.
+    /// Inserts a complete value into its list or mapping, or as the root.
     fn place(&mut self, value: Value, anchor: usize, line: usize) -> Result<(), String> {
         if anchor != 0 {
             let size = Size::of(&value);
@@ -266,7 +269,7 @@ fn merge_sources(value: Value, merged: &mut Vec<Map<String, Value>>) -> Result<(
     Ok(())
 }
 
-/// The text of a key. `1` and `true` are keys, too.
+/// Returns the text of a key. `1` and `true` are valid keys.
 fn name(key: &Value) -> Result<String, String> {
     match key {
         Value::String(text) => Ok(text.clone()),
@@ -276,7 +279,7 @@ fn name(key: &Value) -> Result<String, String> {
     }
 }
 
-/// The type that a plain text has, or that a tag asks for.
+/// The type of a plain scalar, or of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
     Null,
@@ -300,7 +303,7 @@ impl Type {
     }
 }
 
-/// The value of a scalar. A quoted one is text unless it has a tag.
+/// Returns the value of a scalar. A quoted one is text unless it has a tag.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     let tag = tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).filter(|tag| tag != "!");
     let wanted = match tag.as_deref().map(|tag| tag.strip_prefix(CORE)) {
@@ -311,7 +314,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, St
         Some(Some("float")) => Some(Type::Float),
         Some(Some("timestamp")) => Some(Type::Timestamp),
         Some(Some("binary")) => return binary(text),
-        // As upstream, any other tag leaves the text as it is.
+        // As upstream, any other tag leaves the text unchanged.
         _ => return Ok(Value::from(text)),
     };
     let (found, value) = resolved(text);
@@ -324,7 +327,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, St
     }
 }
 
-/// What a plain text means. A float that JSON has not is null.
+/// Returns the type and value of a plain scalar. A float that JSON cannot represent becomes null.
 fn resolved(text: &str) -> (Type, Value) {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return (Type::Null, Value::Null),
@@ -360,7 +363,7 @@ fn resolved(text: &str) -> (Type, Value) {
     (Type::Text, Value::from(text))
 }
 
-/// An integer of 64 bits, with or without a sign, in the base that its prefix says. A leading zero
+/// Parses an integer of 64 bits with an optional sign, in the base of its prefix. A leading zero
 /// means octal.
 fn integer(digits: &str) -> Option<Number> {
     let (sign, amount) = match digits.as_bytes().first()? {
@@ -381,13 +384,13 @@ fn integer(digits: &str) -> Option<Number> {
     }
     match i64::from_str_radix(&format!("{sign}{amount}"), base) {
         Ok(number) => Some(number.into()),
-        // Go takes a larger one only without a sign.
+        // Go accepts a larger one only without a sign.
         Err(_) if digits.starts_with(['-', '+']) => None,
         Err(_) => u64::from_str_radix(amount, base).ok().map(Number::from),
     }
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+/// Returns whether a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
 fn is_float(text: &str) -> bool {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -408,7 +411,7 @@ fn is_float(text: &str) -> bool {
     is_mantissa && is_exponent
 }
 
-/// Whether a text begins with a date, and a time follows or nothing.
+/// Returns whether a text is a date, optionally followed by a time.
 fn is_timestamp(text: &str) -> bool {
     let (date, time) = text.split_at(text.find(['T', 't', ' ']).unwrap_or(text.len()));
     let mut parts = date.split('-').map(|part| (part.len(), part.parse::<u16>().ok()));

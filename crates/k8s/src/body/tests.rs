@@ -1,4 +1,4 @@
-//! Bodies of JSON and YAML: what is read, what is refused, and which keys occur twice.
+//! Parsing of JSON and YAML bodies: results, errors and duplicate keys.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -185,7 +185,7 @@ fn alias_bombs_are_refused_before_they_go_off() {
     assert!(Body::from_yaml(format!("{}a", "- ".repeat(10_000)).as_bytes()).is_err());
 }
 
-/// Any JSON of a few levels, with keys that meet.
+/// Generates JSON of a few levels, with keys that collide.
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

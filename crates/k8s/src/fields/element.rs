@@ -1,34 +1,34 @@
-//! An element: one step of a path, in the form of `fieldsV1`: `f:spec`, `k:{"name":"web"}`,
-//! `v:"tcp"`, `i:3`.
+//! An element, which is one step of a path, in the format of `fieldsV1`: `f:spec`,
+//! `k:{"name":"web"}`, `v:"tcp"`, `i:3`.
 //!
-//! *Invariant:* an element has one spelling, so two elements are equal exactly when their texts
-//! are. The keys of an item are sorted, and values are compact JSON.
+//! *Invariant:* an element has one spelling, so two elements are equal exactly if their texts are
+//! equal. The keys of an item are sorted, and values are compact JSON.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// One step of a path, in its wire form.
+/// One step of a path, in its wire format.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Element(Box<str>);
 
 impl Element {
-    /// A member of an object.
+    /// Creates the element of an object member.
     pub fn field(name: &str) -> Element {
         Element(format!("f:{name}").into())
     }
 
-    /// An item of a list, named by the values of these members.
+    /// Creates the element of a list item that is identified by the values of these members.
     pub fn keys(keys: Map<String, Value>) -> Element {
         Element(format!("k:{}", Value::Object(keys)).into())
     }
 
-    /// An item of a set.
+    /// Creates the element of an item of a set.
     pub fn value(value: &Value) -> Element {
         Element(format!("v:{value}").into())
     }
 
-    /// Parses an element. `None` if the text is not one.
+    /// Parses an element. Returns `None` if the text is not a valid element.
     pub(super) fn parse(text: &str) -> Option<Element> {
         let (kind, rest) = text.split_at_checked(2)?;
         match kind {
@@ -43,7 +43,7 @@ impl Element {
         }
     }
 
-    /// The member's name, if this is one.
+    /// Returns the name of the member if the element is a member of an object.
     pub fn as_field(&self) -> Option<&str> {
         self.0.strip_prefix("f:")
     }
@@ -57,7 +57,7 @@ impl Element {
     }
 }
 
-/// The element as conflicts show it: `.spec`, `[name="web"]`, `[="tcp"]`, `[3]`.
+/// Displays the element as conflict messages do: `.spec`, `[name="web"]`, `[="tcp"]`, `[3]`.
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, rest) = self.0.split_at(2);

@@ -1,7 +1,7 @@
 //! `metadata.managedFields`: the managers of an object, and the fields that each of them set (AP3,
 //! AP10-AP12).
 //!
-//! Sets stay in their wire form until they have to change: most writes touch few fields, and an
+//! Sets stay in their wire format until they have to change: most writes change few fields, and an
 //! object can have a dozen managers.
 
 use std::collections::HashMap;
@@ -11,22 +11,23 @@ use serde_json::{Map, Value};
 use super::{FieldSet, Malformed};
 use crate::Time;
 
-/// The largest number of managers that only updated. Beyond it the oldest are joined (AP12).
+/// Largest number of managers with operation `Update`. Beyond it the oldest entries are merged
+/// (AP12).
 const UPDATERS_MAX: usize = 10;
-/// Lists with more managers are searched by a hash index.
+/// Longer lists are searched by a hash index.
 const LOOKED_AT_MAX: usize = 16;
 const ANCIENT: &str = "ancient-changes";
 const MANAGER_CHARS_MAX: usize = 128;
 const SUBRESOURCE_CHARS_MAX: usize = 256;
 
-/// How a manager writes: with server-side apply, or with any other write.
+/// The operation of a manager: server-side apply, or any other write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     Apply,
     Update,
 }
 
-/// A manager: the name of a writer, and how it writes. It identifies an entry.
+/// A manager: the name of a writer and its operation. It identifies an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Manager {
     pub operation: Operation,
@@ -57,11 +58,11 @@ pub struct ManagedFields {
 }
 
 impl ManagedFields {
-    /// Reads the list. Entries of another API version are dropped, because their fields cannot be
-    /// found here (AP22).
+    /// Parses the list. Entries of another API version are dropped, because their field names
+    /// belong to another schema (AP22).
     pub fn decode(list: Vec<Value>, api_version: &str) -> Result<ManagedFields, Malformed> {
         let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
-        // Few managers are found soonest by looking at each. A client may send any number.
+        // A linear search is fastest for few managers. A client may send any number.
         let mut places: HashMap<Manager, usize> = HashMap::new();
         for item in list {
             let entry = Entry::decode(item)?;
@@ -84,8 +85,8 @@ impl ManagedFields {
         Ok(ManagedFields { entries })
     }
 
-    /// Like `decode`, for a list that a client wrote: every set is parsed and brought to its
-    /// canonical spelling.
+    /// Parses a list that a client wrote: like `decode`, but every set is parsed and brought to its
+    /// canonical form.
     pub fn decode_strictly(list: Vec<Value>, api_version: &str) -> Result<ManagedFields, Malformed> {
         let mut managed = ManagedFields::decode(list, api_version)?;
         for entry in &mut managed.entries {
@@ -95,7 +96,7 @@ impl ManagedFields {
         Ok(managed)
     }
 
-    /// The list in its order. `None` if there is no manager.
+    /// Serializes the list in its canonical order. Returns `None` if there is no manager.
     pub fn encode(mut self) -> Option<Value> {
         self.entries.retain(|entry| !entry.is_empty());
         self.cap();
@@ -107,7 +108,7 @@ impl ManagedFields {
         self.entries.is_empty()
     }
 
-    /// The entry of this manager.
+    /// Returns the entry of this manager.
     pub fn find(&self, manager: &Manager) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.manager == *manager)
     }
@@ -125,7 +126,7 @@ impl ManagedFields {
         }
     }
 
-    /// Renews the time of a manager's entry, if the manager owns all `written` fields already and
+    /// Updates the time of a manager's entry if the manager already owns all `written` fields and
     /// no `removed` one. Otherwise returns false, and the caller must compute the new entry.
     pub fn renew(&mut self, manager: &Manager, written: &FieldSet, removed: &FieldSet, time: Time) -> bool {
         let known = self.entries.iter_mut().find(|entry| entry.manager == *manager);
@@ -137,7 +138,7 @@ impl ManagedFields {
         is_known
     }
 
-    /// Takes these fields from all other managers.
+    /// Removes these fields from all other managers.
     pub fn take_from_others(&mut self, manager: &Manager, taken: &FieldSet) -> Result<(), Malformed> {
         for entry in self.entries.iter_mut().filter(|entry| entry.manager != *manager) {
             entry.lose(taken)?;
@@ -146,7 +147,7 @@ impl ManagedFields {
         Ok(())
     }
 
-    /// Whether both are equal apart from the times of the entries.
+    /// Returns whether the lists are equal apart from the times of the entries.
     pub fn differs_only_in_times(&self, other: &ManagedFields) -> bool {
         let timeless = |managed: &ManagedFields| {
             let mut entries = managed.entries.clone();
@@ -157,7 +158,7 @@ impl ManagedFields {
         self.entries.len() == other.entries.len() && timeless(self) == timeless(other)
     }
 
-    /// Joins the oldest updaters until there are few enough (AP12).
+    /// Merges the oldest `Update` entries until at most `UPDATERS_MAX` are left (AP12).
     fn cap(&mut self) {
         let is_updater = |entry: &Entry| entry.manager.operation == Operation::Update;
         let updaters = self.entries.iter().filter(|entry| is_updater(entry)).count();
@@ -166,14 +167,14 @@ impl ManagedFields {
         }
         self.entries.sort_by(|a, b| a.rank().cmp(&b.rank()));
         let first = self.entries.iter().position(is_updater).unwrap_or_default();
-        // One more place is needed, for the joined entry.
+        // One more entry is drained, because the merged entry is added.
         let oldest: Vec<Entry> = self.entries.drain(first..first + updaters - UPDATERS_MAX + 1).collect();
         let ancient = self.entries.iter().enumerate().filter(|(_, entry)| entry.manager.name == ANCIENT);
         let mut ancient: HashMap<Manager, usize> =
             ancient.map(|(place, entry)| (entry.manager.clone(), place)).collect();
         for mut old in oldest {
             old.manager.name = ANCIENT.to_owned();
-            // Each subresource is joined by itself, because other requests set its fields.
+            // Each subresource is merged separately, because other requests set its fields.
             let known = ancient.get(&old.manager).map(|place| &mut self.entries[*place]);
             if known.is_none_or(|known| known.take(old.clone()).is_err()) {
                 ancient.entry(old.manager.clone()).or_insert(self.entries.len());
@@ -246,8 +247,8 @@ impl Entry {
         Value::Object(item)
     }
 
-    /// The text of the entry of a manager that updated at `time`, as `encode` spells it. `fields`
-    /// is the wire form of its set.
+    /// Returns the text of an `Update` entry, spelled as by `encode`. `fields` is the wire format
+    /// of its set.
     pub fn text_of_update(name: &str, api_version: &str, fields: &str, time: Time) -> String {
         let quoted = |text: &str| serde_json::to_string(text).expect("a string always serializes");
         let manager = if name.is_empty() { String::new() } else { format!(r#","manager":{}"#, quoted(name)) };
@@ -257,7 +258,7 @@ impl Entry {
         )
     }
 
-    /// The fields, decoded at each call.
+    /// Returns the fields, which are parsed at each call.
     pub fn fields(&self) -> Result<FieldSet, Malformed> {
         match &self.fields {
             Fields::Wire(wire) => FieldSet::from_fields_v1(wire),
@@ -298,14 +299,14 @@ impl Entry {
         Ok(())
     }
 
-    /// The order of entries (AP11).
+    /// Returns the sort key of the entry (AP11).
     fn rank(&self) -> (Operation, Option<Time>, &str, &str, &str) {
         let Manager { operation, name, subresource } = &self.manager;
         (*operation, self.time, name, &self.api_version, subresource)
     }
 }
 
-/// Compares two wire forms of sets.
+/// Compares the wire formats of two sets.
 impl PartialEq for Fields {
     fn eq(&self, other: &Fields) -> bool {
         let wire = |fields: &Fields| match fields {

@@ -1,10 +1,10 @@
-//! Sets of fields and their managers, as `metadata.managedFields` holds them (AP3, AP4).
+//! Sets of fields and their managers, as in `metadata.managedFields` (AP3, AP4).
 //!
 //! A field is a path of elements: names, keys of list items, values of sets. A `FieldSet` is a set
-//! of such paths; it knows neither a schema nor values. `ManagedFields` is the list of an object's
-//! managers, each with its set.
+//! of such paths, without schema and values. `ManagedFields` is the list of an object's managers,
+//! each with its set.
 //!
-//! Left out: what it means to own a field (`registry::ownership`), and which fields a value has
+//! Elsewhere: the semantics of ownership (`registry::ownership`), and the fields of a value
 //! (`resource::typed`).
 
 mod element;

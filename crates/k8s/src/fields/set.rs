@@ -1,7 +1,8 @@
-//! A set of paths, kept as a tree of their elements, and its wire form `fieldsV1`.
+//! A set of paths, stored as a tree of their elements, and its wire format `fieldsV1`.
 //!
-//! On the wire, a path in the set ends in an empty object. If longer paths continue it, it has the
-//! member `"."`: `{"f:spec":{".":{},"f:replicas":{}}}` holds `.spec` and `.spec.replicas`.
+//! On the wire, a path of the set ends in an empty object. If longer paths extend it, the object
+//! has the member `"."`: `{"f:spec":{".":{},"f:replicas":{}}}` contains `.spec` and
+//! `.spec.replicas`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +11,13 @@ use serde_json::{Map, Value};
 
 use super::Element;
 
-/// The mark of a path that is in the set beside longer ones.
+/// Marks a path that is in the set in addition to longer ones.
 const SELF: &str = ".";
 
-/// *Invariant:* every node is a member or leads to one, so equal sets are equal trees.
+/// A set of field paths.
+///
+/// *Invariant:* every node is a member of the set or an ancestor of one, so equal sets are equal
+/// trees.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
     nodes: BTreeMap<Element, Node>,
@@ -29,7 +33,7 @@ struct Node {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<Element>);
 
-/// The text is not `fieldsV1`.
+/// The error for a text that is not `fieldsV1`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a set of fields: {0}")]
 pub struct Malformed(String);
@@ -45,7 +49,8 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
-    /// Adds the path of this element (if `member`), and all of `below` behind it.
+    /// Adds the path of this element (if `member`), and all paths of `below` with this element as
+    /// prefix.
     pub fn put(&mut self, element: Element, member: bool, below: FieldSet) {
         if !member && below.is_empty() {
             return;
@@ -55,7 +60,7 @@ impl FieldSet {
         node.below.add(below);
     }
 
-    /// Adds one path. The empty path is not added.
+    /// Adds one path. An empty path is ignored.
     pub fn insert(&mut self, path: &[Element]) {
         match path {
             [] => {}
@@ -68,7 +73,7 @@ impl FieldSet {
         }
     }
 
-    /// Whether this path is in the set. The empty path never is.
+    /// Returns whether this path is in the set. The empty path never is.
     pub fn contains(&self, path: &[Element]) -> bool {
         match path {
             [] => false,
@@ -77,24 +82,25 @@ impl FieldSet {
         }
     }
 
-    /// Whether the path of this element is in the set.
+    /// Returns whether the path of this element is in the set.
     pub fn has(&self, element: &Element) -> bool {
         self.nodes.get(element).is_some_and(|node| node.member)
     }
 
-    /// The paths that continue this element.
+    /// Returns the paths below this element, without it.
     pub fn below(&self, element: &Element) -> Option<&FieldSet> {
         self.nodes.get(element).map(|node| &node.below).filter(|below| !below.is_empty())
     }
 
-    /// Whether the path of this field is in the set, and the paths that continue it. For small
-    /// sets: it looks at all first elements.
+    /// Returns whether the path of this field is in the set, and the paths below it. For small
+    /// sets: the search is linear.
     pub fn find(&self, name: &str) -> Option<(bool, &FieldSet)> {
         let found = self.nodes.iter().find(|(element, _)| element.is_field(name));
         found.map(|(_, node)| (node.member, &node.below))
     }
 
-    /// The first elements, whether each is in the set itself, and the paths below it.
+    /// Iterates over the first elements, with whether each is in the set itself, and the paths
+    /// below it.
     pub fn iter(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
     }
@@ -110,7 +116,7 @@ impl FieldSet {
         }
     }
 
-    /// The paths that are in one of the sets, or in both.
+    /// Returns the paths that are in at least one of the sets.
     #[must_use]
     pub fn union(&self, other: &FieldSet) -> FieldSet {
         let mut union = self.clone();
@@ -118,7 +124,7 @@ impl FieldSet {
         union
     }
 
-    /// The paths that are in both sets.
+    /// Returns the paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         let mut common = FieldSet::default();
@@ -131,8 +137,8 @@ impl FieldSet {
         common
     }
 
-    /// The paths of this set that are not in the other. A path of the other removes nothing below
-    /// itself.
+    /// Returns the paths of this set that are not in the other. A path of the other set does not
+    /// remove the paths below it.
     #[must_use]
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
         let mut left = self.clone();
@@ -152,14 +158,14 @@ impl FieldSet {
         }
     }
 
-    /// The paths that begin with an element that `keep` accepts.
+    /// Returns the paths whose first element satisfies `keep`.
     #[must_use]
     pub fn filtered(mut self, keep: impl Fn(&Element) -> bool) -> FieldSet {
         self.nodes.retain(|element, _| keep(element));
         self
     }
 
-    /// Every member, in the order of the elements.
+    /// Returns every path of the set, ordered by element.
     pub fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
@@ -177,8 +183,8 @@ impl FieldSet {
         }
     }
 
-    /// Whether the set in `fields_v1` has a path in common with this one. It is not decoded,
-    /// because most writes touch no field of others.
+    /// Returns whether the set in `fields_v1` has a path in common with this one. It is not parsed,
+    /// because most writes change no fields of other managers.
     pub fn meets(&self, fields_v1: &Map<String, Value>) -> bool {
         let meet = |node: &Node, theirs: &Value| match theirs {
             Value::Object(theirs) => {
@@ -186,8 +192,8 @@ impl FieldSet {
             }
             _ => false,
         };
-        // The smaller set is looked up in the other: an object may have many managers, and a write
-        // may touch many fields.
+        // The smaller set is looked up in the larger one: an object may have many managers, and a
+        // write may change many fields.
         if fields_v1.len() < self.nodes.len() {
             let known = |text: &str| Element::parse(text).and_then(|element| self.nodes.get(&element));
             return fields_v1.iter().any(|(text, theirs)| known(text).is_some_and(|node| meet(node, theirs)));
@@ -196,8 +202,8 @@ impl FieldSet {
         self.nodes.iter().any(|(element, node)| theirs(element).is_some_and(|theirs| meet(node, theirs)))
     }
 
-    /// Whether the set in `fields_v1` has all paths of this one. It is not decoded, because most
-    /// managers write the same fields again and again.
+    /// Returns whether the set in `fields_v1` contains all paths of this one. It is not parsed,
+    /// because most managers write the same fields repeatedly.
     pub fn is_within(&self, fields_v1: &Map<String, Value>) -> bool {
         self.nodes.iter().all(|(element, node)| match fields_v1.get(element.as_str()) {
             Some(Value::Object(theirs)) => {
@@ -207,7 +213,7 @@ impl FieldSet {
         })
     }
 
-    /// The wire form.
+    /// Returns the wire format.
     pub fn to_fields_v1(&self) -> Map<String, Value> {
         let mut wire = Map::new();
         for (element, node) in &self.nodes {
@@ -220,12 +226,12 @@ impl FieldSet {
         wire
     }
 
-    /// Parses the wire form. Its nesting is bounded by that of the JSON around it.
+    /// Parses the wire format. Its nesting is bounded by that of the JSON around it.
     pub fn from_fields_v1(wire: &Map<String, Value>) -> Result<FieldSet, Malformed> {
         let mut set = FieldSet::default();
         for (key, below) in wire {
             if key == SELF {
-                // The mark that the path so far is in the set. The caller has seen it.
+                // The mark that the parent path is in the set. The caller has handled it.
                 continue;
             }
             let (Some(element), Value::Object(below)) = (Element::parse(key), below) else {

@@ -1,4 +1,4 @@
-//! Properties of field sets, checked against plain lists of paths, and the wire forms.
+//! Properties of field sets, checked against plain lists of paths, and the wire format.
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,13 @@
-//! The wire form of a set, written path by path, for a caller that has the paths in their order and
-//! needs no set.
+//! A writer of the wire format of a set, for callers that produce the paths in order and need no
+//! set.
 
 use super::Element;
 
-/// A path that is in the set beside longer ones, as `set` marks it.
+/// Marks a path that is in the set in addition to longer ones, as in `set`.
 const ITSELF: &str = r#"".":{}"#;
 
 /// A set that is being written. Elements that are written between `field` or `item` and `close` are
-/// below that element. The elements below one element must be written in their order, each once.
+/// below that element. They must be written in order, each once.
 pub struct FieldsText {
     text: String,
 }
@@ -15,15 +15,15 @@ pub struct FieldsText {
 /// An element that is not closed yet.
 #[must_use]
 pub struct Open {
-    /// Where its key begins, with the comma before it.
+    /// Offset of the key, including the comma before it.
     begin: usize,
-    /// Where its content begins.
+    /// Offset of the content.
     inside: usize,
     is_member: bool,
 }
 
 impl FieldsText {
-    /// An empty set, with capacity for this many bytes of text.
+    /// Creates an empty set with capacity for this many bytes of text.
     pub fn with_capacity(bytes: usize) -> FieldsText {
         let mut text = String::with_capacity(bytes);
         text.push('{');
@@ -45,7 +45,8 @@ impl FieldsText {
         self.inside(begin, is_member)
     }
 
-    /// Ends an element. If no path of the set leads through it, it is removed from the text.
+    /// Ends an element. It is removed from the text if neither it nor a path below it is in the
+    /// set.
     pub fn close(&mut self, open: Open) {
         if self.text.len() > open.inside {
             self.text.push('}');
@@ -57,7 +58,7 @@ impl FieldsText {
         }
     }
 
-    /// The text. `None` if the set is empty.
+    /// Returns the text, or `None` if the set is empty.
     pub fn finish(mut self) -> Option<String> {
         self.text.push('}');
         (self.text != "{}").then_some(self.text)

@@ -1,5 +1,6 @@
-//! A kind as one type-erased row. Routes, discovery, OpenAPI, Table columns, SQL columns, storage
-//! keys and validation all follow from rows. No other code depends on the name of a kind.
+//! Type-erased descriptions of the kinds of the API. Routes, discovery, OpenAPI, Table columns, SQL
+//! columns, storage keys and validation are all derived from them. No other code depends on the
+//! name of a kind.
 //!
 //! Each module uses only modules above it in this list.
 //!
@@ -31,15 +32,15 @@ pub enum Scope {
 }
 
 /// A printer column (TA2). `path` is kubectl's JSONPath
-/// (`.status.conditions[?(@.type=="Ready")].status`), and a cell shows its first match. Four
-/// forms go beyond kubectl's:
+/// (`.status.conditions[?(@.type=="Ready")].status`), and a cell shows its first match. Four forms
+/// extend kubectl's syntax:
 ///
 /// - `.involvedObject.kind/.involvedObject.name`: two paths with a slash show a kind and a name as
 ///   kubectl writes them, `deployment/nginx`.
-/// - `.spec.clusters[*].name:.replicas`: a list whose items have a name and a number,
+/// - `.spec.clusters[*].name:.replicas`: a list of items with a name and a number,
 ///   `member1:2,member2:2`. An item without the number, or with 0, shows its name alone.
-/// - `#.status.list[?(@.result=="Failed")]`: how many values match.
-/// - `%missing`: what the server computes under this name (`registry::Computed`).
+/// - `#.status.list[?(@.result=="Failed")]`: the number of matching values.
+/// - `%missing`: a value that the server computes under this name (`registry::Computed`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: &'static str,
@@ -61,12 +62,12 @@ pub struct SqlColumn {
 }
 
 impl SqlColumn {
-    /// A column with the value at a path.
+    /// Returns a column with the value at a path.
     pub const fn field(name: &'static str, path: MemberPath) -> SqlColumn {
         SqlColumn { name, value: JsonColumn::Field(path) }
     }
 
-    /// A column with the status of the condition of this type.
+    /// Returns a column with the status of the condition of this type.
     pub const fn condition(name: &'static str, kind: &'static str) -> SqlColumn {
         SqlColumn { name, value: JsonColumn::Condition(kind) }
     }
@@ -85,7 +86,7 @@ const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "
 const READ_VERBS: &[&str] = &["deletecollection", "get", "list", "watch"];
 const ACTION_VERBS: &[&str] = &["create"];
 
-/// A kind of the API. Its typed form implements this.
+/// A kind of the API, implemented by its typed form.
 pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Sync + 'static {
     const GROUP: &'static str;
     const VERSION: &'static str;
@@ -96,16 +97,16 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     const CATEGORIES: &'static [&'static str] = &[];
     const SCOPE: Scope;
     const LIFETIME: Lifetime = Lifetime::Stored;
-    /// Whether creating an object only asks a question, and changes nothing. Every replica answers
-    /// it, also one that does not lead (RE6).
+    /// Whether creating an object is a query that changes nothing. Every replica serves it, not
+    /// only the leader (RE6).
     const ONLY_ASKS: bool = false;
     /// Whether clients write objects of the kind. If not, only workers do. Clients may still delete
     /// a collection of them, to clean up.
     const WRITTEN_BY_CLIENTS: bool = true;
     /// Whether the kind has the subresource `/status` (ST1-ST8).
     const STATUS_SUBRESOURCE: bool;
-    /// The kind that discovery names for the subresource `/proxy`, through which requests go to
-    /// what the object stands for (CP1). `None`: the kind has no such subresource.
+    /// The kind that discovery reports for the subresource `/proxy`, which forwards requests to the
+    /// system that the object represents (CP1). `None`: the kind has no such subresource.
     const PROXY: Option<&'static str> = None;
     const COLUMNS: &'static [Column] = &[];
     /// The fields that users query most, as columns of the kind's SQL table.
@@ -113,42 +114,44 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     /// Whether Tables show the name. If not, they show it with `-o wide` only, for names that mean
     /// nothing to users.
     const NAME_IS_SHOWN: bool = true;
-    /// The fields that a field selector may name beside the object's name and namespace, as paths:
-    /// `reason`, `involvedObject.kind` (SE3).
+    /// The fields that a field selector may use in addition to the object's name and namespace, as
+    /// paths: `reason`, `involvedObject.kind` (SE3).
     const SELECTABLE_FIELDS: &'static [&'static str] = &[];
     /// The full name of upstream's Go package, reversed as in OpenAPI definition names (OA12), for
     /// example `com.github.karmada-io.karmada.pkg.apis.work.v1alpha2`.
     const OPENAPI_PACKAGE: &'static str;
 
-    /// The shape of objects in the binary form of Kubernetes, for kinds that stock clients send in
-    /// no other form.
+    /// The fields of objects in the protobuf encoding of Kubernetes, for kinds that stock clients
+    /// send in no other encoding.
     const PROTOBUF: Option<&'static Message> = None;
 
-    /// The name in keys: `clusters.cluster.karmada.io`, or the plural alone in the core group.
+    /// Returns the name in keys: `clusters.cluster.karmada.io`, or the plural alone in the core
+    /// group.
     fn resource() -> GroupResource {
         GroupResource::intern(format!("{}.{}", Self::PLURAL, Self::GROUP).trim_end_matches('.'))
     }
 
-    /// Corrects known mistakes of users, before unknown fields are looked for. Returns one sentence
-    /// for each change: a warning, or under strict field validation the reason to refuse the object
-    /// (C15). Runs on bodies of clients only, never on what Ballast writes itself.
+    /// Corrects known mistakes of users, before unknown fields are pruned. Returns one sentence for
+    /// each change: a warning, or under strict field validation the reason to refuse the object
+    /// (C15). Runs on bodies of clients only, never on objects that Ballast writes itself.
     fn mend(_object: &mut Map<String, Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Finds what only the body of a client shows, because pruning removes it. Runs on bodies of
-    /// clients after `mend` and before pruning, whatever the field validation.
+    /// Finds faults that are visible only in the body of a client, because pruning removes them.
+    /// Runs on bodies of clients after `mend` and before pruning, whatever the field validation.
     fn inspect(_schema: &Schema, _object: &Map<String, Value>) -> Inspection {
         Inspection::default()
     }
 
-    /// Restores members of `before` that a client lost: it read the object, did not know every
-    /// field, and wrote back the rest. Runs when a client replaces a whole object, and after
-    /// external webhooks.
+    /// Restores members of `before` that a client dropped because it read the object without
+    /// knowing every field and wrote back the rest. Runs when a client replaces a whole object, and
+    /// after external webhooks.
     fn restore(_object: &mut Map<String, Value>, _before: &Map<String, Value>) {}
 
     /// Sets defaults that a schema cannot express. Runs after pruning and schema defaults and
-    /// before validation. `metadata` has its namespace then and, for a new object, its uid.
+    /// before validation. At that point `metadata` has its namespace and, for a new object, its
+    /// uid.
     fn prepare(_object: &mut Map<String, Value>, _given: &Given<'_>) {}
 
     /// Warns about content that is allowed but probably a mistake, in one sentence each, whatever
@@ -157,14 +160,15 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
         Vec::new()
     }
 
-    /// Checks rules that a schema cannot express. Runs on the decoded object, after the schema
+    /// Checks rules that a schema cannot express. Runs on the decoded object, after the schema has
     /// found no fault.
     fn validate(_object: &Self, _old: Option<&Self>) -> FieldErrors {
         FieldErrors::default()
     }
 }
 
-/// What `prepare` knows besides the object itself.
+/// The context of `prepare`. 174 Whether a client of the API wrote the object, rather than a
+/// component of Ballast.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
     /// The stored object, on an update.
@@ -174,16 +178,16 @@ pub struct Given<'a> {
     pub is_by_client: bool,
 }
 
-/// What a kind finds in the body of a client.
+/// The findings of a kind in the body of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Inspection {
-    /// The object is refused for these, unless the stored object has the same ones.
+    /// Faults for which the object is refused, unless the stored object has the same ones.
     pub errors: FieldErrors,
     pub warnings: Vec<String>,
 }
 
 impl Inspection {
-    /// Without what another one, of the stored object, has as well.
+    /// Removes the findings that `known`, the inspection of the stored object, contains as well.
     #[must_use]
     pub fn without(self, known: &Inspection) -> Inspection {
         let warnings = self.warnings.into_iter().filter(|warning| !known.warnings.contains(warning)).collect();
@@ -202,8 +206,8 @@ type Prepare = fn(&mut Map<String, Value>, &Given<'_>);
 type Advise = fn(&Map<String, Value>) -> Vec<String>;
 type Validate = fn(&Map<String, Value>, Option<&Map<String, Value>>) -> FieldErrors;
 
-/// A row: a `Resource` with its type erased. A kind that is served in several versions has a row
-/// for each of them; the first version is the stored one.
+/// A `Resource` with its type erased. A kind that is served in several versions has one for each of
+/// them; the first version is the stored one.
 #[derive(Clone)]
 pub struct ResourceKind {
     pub group: &'static str,
@@ -238,8 +242,8 @@ pub struct ResourceKind {
 }
 
 impl ResourceKind {
-    /// Makes the row of `T`. This lowers its schema, which takes milliseconds, once per kind at
-    /// start-up.
+    /// Builds the description of `T`. This lowers its schema, which takes milliseconds, once per
+    /// kind at start-up.
     pub fn of<T: Resource>() -> ResourceKind {
         ResourceKind {
             group: T::GROUP,
@@ -273,41 +277,40 @@ impl ResourceKind {
         }
     }
 
-    /// `work.karmada.io/v1alpha2`; `v1` in the core group.
+    /// Returns the API version: `work.karmada.io/v1alpha2`, or `v1` in the core group.
     pub fn api_version(&self) -> String {
         group_version(self.group, self.version)
     }
 
-    /// The beginning of the URLs of the group and version: `apis/work.karmada.io/v1alpha2`,
-    /// `api/v1`.
+    /// Returns the path prefix of the group and version: `apis/work.karmada.io/v1alpha2`, `api/v1`.
     pub fn root(&self) -> String {
         let root = if self.group.is_empty() { "api" } else { "apis" };
         format!("{root}/{}", self.api_version())
     }
 
-    /// The row of another version. Its objects differ in `apiVersion` only.
+    /// Returns the same kind in another version. Its objects differ in `apiVersion` only.
     #[must_use]
     pub fn served_as(&self, version: &'static str, openapi_package: &'static str) -> ResourceKind {
         ResourceKind { version, openapi_package, ..self.clone() }
     }
 
-    /// Whether objects are stored in this version.
+    /// Returns whether objects are stored in this version.
     pub fn is_stored_version(&self) -> bool {
         self.version == self.stored_version
     }
 
-    /// The `apiVersion` of stored objects.
+    /// Returns the `apiVersion` of stored objects.
     pub fn stored_api_version(&self) -> String {
         group_version(self.group, self.stored_version)
     }
 
-    /// How stored objects are written in this version.
+    /// Returns the conversion of stored objects to this version.
     pub fn wording(&self) -> Wording {
         let wanted = self.api_version();
         Wording { stored: (!self.is_stored_version()).then(|| self.stored_api_version()), wanted }
     }
 
-    /// What clients can do with the kind.
+    /// Returns the verbs that the kind supports.
     pub fn verbs(&self) -> &'static [&'static str] {
         match self.lifetime {
             Lifetime::Action => ACTION_VERBS,
@@ -316,14 +319,14 @@ impl ResourceKind {
         }
     }
 
-    /// Whether it is a kind of Kubernetes itself. Its typed clients leave out `apiVersion` and
-    /// `kind`.
+    /// Returns whether this is a kind of Kubernetes itself. Its typed clients leave out
+    /// `apiVersion` and `kind`.
     pub fn is_built_in(&self) -> bool {
         self.group.is_empty() || self.group.ends_with(".k8s.io")
     }
 
-    /// Adds the type that an object of a kind of Kubernetes itself leaves out, because the URL
-    /// specifies it (CU3).
+    /// Adds the `apiVersion` and `kind` that clients of built-in kinds leave out, because the URL
+    /// specifies them (CU3).
     pub fn fill_type_meta(&self, object: &mut Map<String, Value>) {
         let members = [("kind", self.kind.to_owned()), ("apiVersion", self.api_version())];
         for (name, text) in members.into_iter().filter(|_| self.is_built_in()) {
@@ -345,7 +348,7 @@ fn group_version(group: &str, version: &str) -> String {
     }
 }
 
-/// How stored objects are written in the requested version.
+/// The conversion of stored objects to the requested version.
 #[derive(Clone, Debug)]
 pub struct Wording {
     /// The stored `apiVersion`. `None` if it is the requested one.
@@ -354,7 +357,7 @@ pub struct Wording {
 }
 
 impl Wording {
-    /// Whether objects are sent as they are stored.
+    /// Returns whether objects are sent as they are stored.
     pub fn is_verbatim(&self) -> bool {
         self.stored.is_none()
     }
@@ -367,7 +370,7 @@ impl Wording {
         }
     }
 
-    /// The text of an object in the requested version.
+    /// Returns the text of an object in the requested version.
     pub fn of(&self, object: &Object) -> Bytes {
         let whole = object.text.whole();
         let Some(stored) = &self.stored else { return whole };
@@ -383,40 +386,40 @@ impl Wording {
 }
 
 /// Decodes the object and checks the rules of its type. If the schema accepted an object that the
-/// type cannot hold, that is a bug of Ballast. It is still reported as a fault of the object's
+/// type cannot decode, that is a bug of Ballast. It is still reported as a fault of the object's
 /// root, so that the client sees it and can work around it.
 fn validate<T: Resource>(object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> FieldErrors {
     let typed = match T::deserialize(object) {
         Ok(typed) => typed,
         Err(error) => return FieldErrors::undecodable(&error),
     };
-    // A stored object that cannot be decoded any more must not stop the update that repairs it.
+    // A stored object that can no longer be decoded must not block the update that repairs it.
     let old = old.and_then(|old| T::deserialize(old).ok());
     T::validate(&typed, old.as_ref())
 }
 
-/// All rows. They are found by the group, version and plural of a URL.
+/// All kinds, indexed by the group, version and plural of a URL.
 pub struct Kinds {
     rows: Vec<Arc<ResourceKind>>,
     by_path: BTreeMap<(&'static str, &'static str, &'static str), usize>,
 }
 
 impl Kinds {
-    /// Keeps the order of the rows.
+    /// Indexes the kinds and keeps their order.
     pub fn new(rows: Vec<ResourceKind>) -> Kinds {
         let rows: Vec<Arc<ResourceKind>> = rows.into_iter().map(Arc::new).collect();
         let by_path = rows.iter().enumerate().map(|(i, row)| ((row.group, row.version, row.plural), i)).collect();
         Kinds { rows, by_path }
     }
 
-    /// In the order of `api::kinds()`, which is the order of discovery.
+    /// Returns all kinds in the order of `api::kinds()`, which is the order of discovery.
     pub fn rows(&self) -> &[Arc<ResourceKind>] {
         &self.rows
     }
 
-    /// The row that a URL names.
+    /// Returns the kind at a URL.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceKind>> {
-        // The keys of the map are `'static`; shorter-lived ones can still be compared with them.
+        // The keys of the map are `'static`; this coercion allows lookups with shorter lifetimes.
         let by_path: &BTreeMap<(&str, &str, &str), usize> = &self.by_path;
         by_path.get(&(group, version, plural)).map(|&row| &self.rows[row])
     }

@@ -1,12 +1,12 @@
-//! Hashes the defaults of a schema. Two versions of Ballast with equal hashes fill in the same
+//! Hashes the defaults of a schema. Two versions of Ballast with equal hashes set the same
 //! defaults.
 
 use std::hash::{Hash, Hasher};
 
 use super::{Node, Shape};
 
-/// Hashes every default below the node, with its position and with what decides whether it is
-/// filled in.
+/// Hashes every default below the node, with its position and the properties that determine whether
+/// it is set.
 pub(super) fn digest(node: &Node, state: &mut impl Hasher) {
     node.has_defaults.hash(state);
     if !node.has_defaults {

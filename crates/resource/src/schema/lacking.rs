@@ -1,7 +1,7 @@
-//! Finds out whether a stored text lacks a default, without parsing it into a tree. Every object is
+//! Detects whether a stored text lacks a default, without parsing it into a tree. Every object is
 //! checked at start-up, and nearly none lacks one.
 //!
-//! *Invariant:* the answer is yes exactly when `prune::default` would change the object.
+//! *Invariant:* the result is true exactly when `prune::default` would change the object.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -19,10 +19,10 @@ pub(super) fn lacks_defaults(node: &Node, text: &[u8]) -> Result<bool, serde_jso
     Ok(found.get())
 }
 
-/// Checks one value.
+/// The check of one value.
 #[derive(Clone, Copy)]
 struct Look<'a> {
-    /// `None` where nothing below has a default.
+    /// `None` if nothing below has a default.
     node: Option<&'a Node>,
     is_null_lacking: bool,
     found: &'a Cell<bool>,

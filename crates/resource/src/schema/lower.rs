@@ -2,7 +2,7 @@
 //!
 //! utoipa writes OpenAPI 3.1, where an `Option` is a list of types with `null`, or a `oneOf` with
 //! it. Kubernetes calls such a field optional, not nullable, so the null is dropped. References are
-//! followed, and `allOf` (a flattened struct, or a mark beside a reference) is merged.
+//! followed, and `allOf` (a flattened struct, or a reference with extensions) is merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use super::mark::{EMBEDDED, INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, N
 use super::meta::{object_meta, type_meta};
 use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape, Text, Width};
 
-/// The schema of a kind: the fields of its type after the `apiVersion`, `kind` and `metadata` that
-/// all kinds share.
+/// Returns the schema of a kind: `apiVersion`, `kind` and `metadata`, which all kinds share, and
+/// then the fields of its type.
 pub(super) fn root<T: ToSchema>() -> Arc<Node> {
     let mut components = Vec::new();
     T::schemas(&mut components);
@@ -51,13 +51,13 @@ fn object_meta_field() -> Field {
 struct Lowering {
     components: BTreeMap<String, RefOr<source::Schema>>,
     done: BTreeMap<String, Arc<Node>>,
-    /// The references that are being followed. Meeting one again is recursion.
+    /// The references that are being followed. A reference to one of them is a recursion.
     open: BTreeSet<String>,
     /// The type and field that are being lowered, for error messages.
     at: String,
 }
 
-/// A node, and the properties that belong to its field and not to its type.
+/// A node, and the properties that belong to its field rather than to its type.
 struct Lowered {
     node: Node,
     description: Option<String>,
@@ -107,8 +107,8 @@ impl Lowering {
                 }
                 self.at = outer;
                 self.open.remove(&name);
-                // A full name is always published. A short one is published where there is an
-                // object with fields. A mark wraps a type that has its own name.
+                // A full name is always published. A short one is published if it is an object with
+                // fields. A type from `mark` wraps a type that has its own name.
                 let is_struct = matches!(&node.shape, Shape::Object(object) if !object.fields.is_empty());
                 if node.definition.is_none() && (is_struct || is_full(&name)) {
                     node.definition = Some(name.as_str().into());
@@ -121,8 +121,8 @@ impl Lowering {
         Lowered { node, description, default: reference.default.clone() }
     }
 
-    /// Merges the items of an `allOf`. One item is taken as it is. Several must be objects; their
-    /// fields are joined in order.
+    /// Merges the items of an `allOf`. A single item is used unchanged. Several must be objects;
+    /// their fields are joined in order.
     fn merged(&mut self, items: &[RefOr<source::Schema>]) -> Lowered {
         if let [only] = items {
             return self.node(only);
@@ -218,7 +218,7 @@ impl Lowering {
         Text { format, min_length: object.min_length, max_length: object.max_length, pattern }
     }
 
-    /// The `x-kubernetes-*` extensions.
+    /// Applies the `x-kubernetes-*` extensions.
     fn mark(&mut self, node: &mut Node, extensions: Option<&Extensions>) {
         let Some(extensions) = extensions else { return };
         node.nullable |= is_set(Some(extensions), NULLABLE);
@@ -253,7 +253,7 @@ impl Lowering {
         }
     }
 
-    /// The only type beside null. `None` for any value.
+    /// Returns the only type other than null, or `None` for any value.
     fn sole_type(&self, types: &source::SchemaType) -> Option<Type> {
         match types {
             source::SchemaType::AnyValue => None,
@@ -283,19 +283,19 @@ impl Lowered {
     }
 }
 
-/// Whether a name is full, such as `io.k8s.api.core.v1.Taint`.
-/// `AtomicList_io.k8s.api.core.v1.Taint` is not: it is the name of a mark.
+/// Returns whether a name is full, such as `io.k8s.api.core.v1.Taint`.
+/// `AtomicList_io.k8s.api.core.v1.Taint` is not: it is the name of a type from `mark`.
 fn is_full(name: &str) -> bool {
     name.split_once('.').is_some_and(|(first, _)| first.bytes().all(|byte| byte.is_ascii_lowercase()))
 }
 
-/// A doc comment without the line breaks of the source. Empty lines separate paragraphs.
+/// Joins the lines of a doc comment. Empty lines separate paragraphs.
 fn flowing(text: Option<&str>) -> Arc<str> {
     let paragraphs = text.unwrap_or_default().split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
     paragraphs.collect::<Vec<_>>().join("\n\n").into()
 }
 
-/// Records whether the node has defaults below it.
+/// Records whether a node below has defaults.
 fn finish(mut node: Node) -> Node {
     node.has_defaults = match &node.shape {
         Shape::Object(object) => {

@@ -1,8 +1,8 @@
-//! Types that exist only to be named in `#[schema(value_type = …)]`, for what utoipa cannot
-//! express.
+//! Types that exist only to be named in `#[schema(value_type = …)]`, for semantics that utoipa
+//! cannot express.
 //!
-//! utoipa drops `extensions(…)` from lists, maps and references without a word, so types express
-//! the list and map semantics of Kubernetes:
+//! utoipa silently drops `extensions(…)` from lists, maps and references, so types express the list
+//! and map semantics of Kubernetes:
 //!
 //! ```ignore
 //! #[schema(value_type = AtomicList<String>)]           values: Vec<String>
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! `Option` in the `value_type` keeps a field optional; a list or map is optional through
-//! `#[serde(default)]`. utoipa ignores `min_items` and `max_items` beside these types, so none
-//! takes them.
+//! `#[serde(default)]`. utoipa ignores `min_items` and `max_items` on fields of these types, so
+//! none of them supports these bounds.
 
 use std::marker::PhantomData;
 
@@ -32,8 +32,8 @@ pub const PRESERVE_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 pub const RULES: &str = "x-kubernetes-validations";
 pub const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 pub const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
-/// Ballast's own mark, which is never published: `nullable` of OpenAPI 3.0. An `Option` alone is
-/// optional, not nullable.
+/// Ballast's own extension, which is never published: `nullable` of OpenAPI 3.0. An `Option` alone
+/// is optional, not nullable.
 pub const NULLABLE: &str = "x-ballast-nullable";
 
 /// A list that is replaced as a whole.
@@ -42,7 +42,7 @@ pub struct AtomicList<T>(PhantomData<T>);
 /// A list of scalars without duplicates.
 pub struct SetList<T>(PhantomData<T>);
 
-/// A list whose items are identified by the values of `T::KEYS`.
+/// A list that identifies its items by the values of `T::KEYS`.
 pub struct MapList<T>(PhantomData<T>);
 
 /// The members that identify the items of a `MapList`.
@@ -53,13 +53,13 @@ pub trait Keyed {
 /// An object that is replaced as a whole.
 pub struct Atomic<T>(PhantomData<T>);
 
-/// An object that never changes. The rule is published, and the code of the kind holds it.
+/// An object that never changes. The rule is published, and the code of the kind enforces it.
 pub struct Immutable<T>(PhantomData<T>);
 
-/// A value that may be null, and null has its own meaning.
+/// A value that may be null, where null has its own meaning.
 pub struct Nullable<T>(PhantomData<T>);
 
-/// An object with any fields, which are kept.
+/// An object with arbitrary fields, which are kept.
 pub struct Opaque;
 
 /// A whole object of another kind. `apiVersion` and `kind` are required, and all other fields are
@@ -79,9 +79,9 @@ const QUANTITY: &str = concat!(
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 );
 
-/// Gives a generic type its schema. This is the only use of utoipa's hidden `ComposeSchema`. The
-/// derive macro expands a field whose type has arguments to that trait, and there is no public one
-/// (decision 0005).
+/// Implements the schema of a generic type. This is the only use of utoipa's hidden
+/// `ComposeSchema`. The derive macro expands a field of a type with arguments to that trait, and
+/// utoipa has no public equivalent (decision 0005).
 #[macro_export]
 macro_rules! generic_schema {
     ($mark:ident<$t:ident $(: $bound:ident)?> => $schema:expr) => {
@@ -171,13 +171,13 @@ fn marked<T: ToSchema>(marks: Extensions) -> RefOr<Schema> {
     AllOfBuilder::new().item(by_name::<T>()).extensions(Some(marks)).into()
 }
 
-/// The schema of a map from text to `V`.
+/// Returns the schema of a map from text to `V`.
 pub fn map_to<V: ToSchema>() -> RefOr<Schema> {
     ObjectBuilder::new().additional_properties(Some(by_name::<V>())).into()
 }
 
-/// A reference if the type is an object with fields, so that it is published under its name.
-/// Otherwise the schema itself.
+/// Returns a reference if the type is an object with fields, so that it is published under its
+/// name. Otherwise returns the schema itself.
 fn by_name<T: ToSchema>() -> RefOr<Schema> {
     match T::schema() {
         RefOr::T(Schema::Object(object)) if object.properties.is_empty() => RefOr::T(Schema::Object(object)),

@@ -1,5 +1,5 @@
 //! The types of `meta/v1`, which belong to no kind. `ObjectMeta` is part of every object. The
-//! others are the types of requests and answers, and every OpenAPI document has them (OA12).
+//! others are the types of requests and responses, and every OpenAPI document contains them (OA12).
 //!
 //! `ObjectMeta` is pruned and its types are checked like the rest of an object. The registry checks
 //! all further rules (names, labels, immutable fields).
@@ -11,7 +11,7 @@ use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape
 /// The package of upstream's definitions of these types (OA12).
 pub const META_V1: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// `apiVersion` and `kind`.
+/// Returns the fields `apiVersion` and `kind`.
 pub fn type_meta(required: bool) -> [Field; 2] {
     let field = |name: &str, description: &str| Field { required, ..field(name, description, text()) };
     [
@@ -199,7 +199,7 @@ pub fn api_group_list() -> Arc<Node> {
     definition("APIGroupList", "The groups that are served.", vec![api_version, groups, kind])
 }
 
-/// The list of a kind. It is published as `definition`.
+/// Returns the list type of a kind, published under the definition `name`.
 pub fn list_of(name: &str, kind: &str, items: Arc<Node>) -> Arc<Node> {
     let [api_version, kind_field] = type_meta(false);
     let fields = vec![
@@ -300,7 +300,7 @@ fn list(items: Arc<Node>) -> Arc<Node> {
     array(items, None)
 }
 
-/// A set. Upstream accepts duplicates in it.
+/// Returns the type of `finalizers`: a set in which upstream accepts duplicates.
 fn finalizers() -> Arc<Node> {
     Arc::new(Node::of(Shape::Array(Array { duplicates_pass: true, ..plain_array(text(), Some(ListType::Set)) })))
 }

@@ -1,16 +1,17 @@
-//! The structural schema of a kind, made once from its Rust type.
+//! The structural schema of a kind, built once from its Rust type.
 //!
 //! One tree serves all code that needs the type of an object: `prune` (unknown fields), `default`,
-//! `validate` (in the words of Kubernetes), the OpenAPI documents, and the list and map semantics
-//! of server-side apply. The Rust types are its only source. `lower` reads what utoipa derives from
-//! them, and `mark` has types for `#[schema(value_type = …)]` that express what utoipa cannot.
+//! `validate` (with the messages of Kubernetes), the OpenAPI documents, and the list and map
+//! semantics of server-side apply. The Rust types are its only source. `lower` reads the schema
+//! that utoipa derives from them, and `mark` has types for `#[schema(value_type = …)]` that express
+//! semantics which utoipa lacks.
 //!
 //! *Invariants.* Fields keep the order in which the type declares them, which is the order of
 //! errors. A valid object is walked without allocations. `metadata`, `apiVersion` and `kind` of the
-//! root are the same for every kind (`meta`), whatever the type says.
+//! root are the same for every kind (`meta`), whatever the type declares.
 //!
-//! Left out: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type with one of these makes
-//! the program panic at start-up, with the name of the type. A unit test finds it before that.
+//! Not supported: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type with one of these
+//! makes the program panic at start-up, with the name of the type. A unit test detects it earlier.
 
 mod digest;
 mod lacking;
@@ -45,21 +46,21 @@ pub struct Schema {
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The name of its OpenAPI definition: the name of the Rust type for objects with fields, or a
-    /// full name with dots. `None` if it has no definition of its own.
+    /// full name with dots. `None` if the node has no separate definition.
     pub definition: Option<Arc<str>>,
     pub description: Arc<str>,
     pub nullable: bool,
     /// `enum`. Empty if any value of the shape is allowed.
     pub one_of: Box<[Value]>,
     pub shape: Shape,
-    /// Something below this node has a default. Other nodes need not be walked for defaults.
+    /// Whether a node below has a default. Other nodes need not be walked for defaults.
     has_defaults: bool,
 }
 
 /// The type of a value, with the rules of that type.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// Any JSON value, kept as it is.
+    /// Any JSON value, stored unchanged.
     Any,
     Object(Object),
     Array(Array),
@@ -76,19 +77,20 @@ pub enum Shape {
 pub struct Object {
     /// In the order of declaration.
     pub fields: Box<[Field]>,
-    /// The beginnings of the names, sorted, and the places of these fields.
+    /// The first bytes of the field names, sorted, with the indexes of these fields.
     by_beginning: Box<[(u64, u16)]>,
-    /// The places of the fields that must be there.
+    /// The indexes of the required fields.
     required: Box<[u16]>,
     /// `additionalProperties`.
     pub values: Option<Arc<Node>>,
-    /// Undeclared fields are kept.
+    /// Whether undeclared fields are kept.
     pub preserve_unknown: bool,
-    /// A whole object of some other kind. `apiVersion`, `kind` and `metadata` are among its fields.
+    /// Whether this is a whole object of another kind. `apiVersion`, `kind` and `metadata` are
+    /// among its fields.
     pub embedded: bool,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic: bool,
-    /// `x-kubernetes-validations`: published, and not evaluated.
+    /// `x-kubernetes-validations`: published, but not evaluated.
     pub rules: Box<[Value]>,
 }
 
@@ -111,7 +113,7 @@ pub struct Array {
     pub max_items: Option<usize>,
     pub unique_items: bool,
     pub list_type: Option<ListType>,
-    /// Validation accepts duplicates, because other code deals with them.
+    /// Whether validation accepts duplicates, because other code handles them.
     pub duplicates_pass: bool,
 }
 
@@ -167,23 +169,23 @@ impl Schema {
     /// Lowers the schema that utoipa derives for `T`.
     ///
     /// # Panics
-    /// When the type uses something that a structural schema cannot hold.
+    /// When the type uses something that a structural schema cannot represent.
     pub fn of<T: utoipa::ToSchema>() -> Schema {
         Schema { root: lower::root::<T>() }
     }
 
-    /// The schema of the whole object.
+    /// Returns the schema of the whole object.
     pub fn root(&self) -> &Arc<Node> {
         &self.root
     }
 
-    /// The node at a path of field names. Items of lists and values of maps are entered without a
-    /// name.
+    /// Returns the node at a path of field names. Items of lists and values of maps take no path
+    /// element.
     pub fn node(&self, path: &[&str]) -> Option<&Arc<Node>> {
         path.iter().try_fold(&self.root, |node, name| Some(&node.behind_lists().field(name)?.node))
     }
 
-    /// Removes fields that the schema does not know and returns their paths, sorted (FV5, FV7).
+    /// Removes fields that the schema does not declare and returns their paths, sorted (FV5, FV7).
     /// Nulls without a meaning are removed silently, and 3.0 becomes 3 where an integer is
     /// expected.
     pub fn prune(&self, object: &mut Map<String, Value>) -> Unknown {
@@ -196,29 +198,30 @@ impl Schema {
         prune::default(&self.root, object);
     }
 
-    /// Whether `default` would change the object with this text.
+    /// Returns whether `default` would change the object with this text.
     pub fn lacks_defaults(&self, text: &[u8]) -> Result<bool, serde_json::Error> {
         lacking::lacks_defaults(&self.root, text)
     }
 
-    /// Hashes what `default` fills in, and nothing else of the schema.
+    /// Hashes the defaults that `default` sets, and nothing else of the schema.
     pub fn digest_defaults(&self, state: &mut impl Hasher) {
         digest::digest(&self.root, state);
     }
 
-    /// All faults, in the order of the fields (AD8). For a valid object the list is empty and
-    /// nothing is allocated.
+    /// Returns all faults, in the order of the fields (AD8). For a valid object the list is empty
+    /// and nothing is allocated.
     pub fn validate(&self, object: &Map<String, Value>) -> FieldErrors {
         validate::validate(&self.root, object)
     }
 
     /// Returns the unknown fields below a member, such as `["spec"]`; `[]` is the whole object.
-    /// Each names the nearest known field.
+    /// Each fault names the nearest known field.
     pub fn unknown_fields(&self, object: &Map<String, Value>, member: &[&str]) -> FieldErrors {
         unknown::unknown_fields(&self.root, object, member)
     }
 
-    /// The faults of one member, if it had this value. `None` means that the member is removed.
+    /// Returns the faults of one member, if it had this value. `None` means that the member is
+    /// removed.
     pub fn validate_member(&self, member: &[&str], value: Option<&Value>) -> FieldErrors {
         validate::validate_member(&self.root, member, value)
     }
@@ -236,7 +239,7 @@ impl Node {
         }
     }
 
-    /// The declared field of this name.
+    /// Returns the declared field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         match &self.shape {
             Shape::Object(object) => object.field(name),
@@ -244,7 +247,7 @@ impl Node {
         }
     }
 
-    /// The node inside all lists and maps around it.
+    /// Returns the element type inside all nested lists and maps.
     fn behind_lists(&self) -> &Node {
         match &self.shape {
             Shape::Array(array) => array.items.behind_lists(),
@@ -253,7 +256,7 @@ impl Node {
         }
     }
 
-    /// Null means absence here, and is removed.
+    /// Returns whether null means absence here, and is removed.
     fn drops_null(&self) -> bool {
         !self.nullable && !matches!(self.shape, Shape::Any)
     }
@@ -268,14 +271,14 @@ impl Object {
         Object { fields: fields.into(), by_beginning: by_beginning.into(), required, ..Object::default() }
     }
 
-    /// The declared field of this name.
+    /// Returns the declared field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.place(name).map(|place| &self.fields[place])
     }
 
-    /// The index of a declared field in `fields`. Each member of each written object is looked up
-    /// several times. So the search compares numbers that are adjacent in memory, and then one
-    /// name.
+    /// Returns the index of a declared field in `fields`. Each member of each written object is
+    /// looked up several times, so the search compares numbers that are adjacent in memory, and
+    /// then one name.
     fn place(&self, name: &str) -> Option<usize> {
         let wanted = beginning(name);
         let first = self.by_beginning.partition_point(|(beginning, _)| *beginning < wanted);
@@ -284,7 +287,7 @@ impl Object {
     }
 }
 
-/// The first eight bytes of a name, which sort as the names do.
+/// Returns the first eight bytes of a name, which sort as the names do.
 fn beginning(name: &str) -> u64 {
     let mut bytes = [0; 8];
     let length = name.len().min(bytes.len());

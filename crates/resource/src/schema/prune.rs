@@ -9,17 +9,17 @@ use ballast_k8s::{TOLD_MAX, and_more};
 use super::validate::{self, Path};
 use super::{Format, Node, Object, Shape, Text};
 
-/// The fields that the schema does not know.
+/// The fields that the schema does not declare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unknown {
-    /// The paths of those that are told, in their order.
+    /// The paths that are reported, sorted.
     pub paths: Vec<String>,
-    /// Further ones.
+    /// The number of further fields, which are not reported.
     pub more: usize,
 }
 
 impl Unknown {
-    /// Those that are told, and the number of the others.
+    /// Returns the reported paths, and a last entry with the number of the omitted ones.
     pub fn told(self) -> Vec<String> {
         let more = Some(self.more).filter(|more| *more > 0).map(and_more);
         self.paths.into_iter().chain(more).collect()
@@ -56,7 +56,7 @@ fn value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Unknown)
             }
         }
         (Shape::Text(Text { format: Some(Format::DateTime), .. }), Value::String(time)) if !is_canonical(time) => {
-            // A text that is not a time stays, for validation to refuse.
+            // A text that is not a time is kept; validation refuses it.
             if let Some(parsed) = validate::date_time(time) {
                 *time = parsed.to_string();
             }
@@ -78,7 +78,7 @@ fn fields(shape: &Object, object: &mut Map<String, Value>, path: &Path<'_>, unkn
             }
         };
         if child.is_null() {
-            // A null with a default stays until `default` replaces it.
+            // A null with a default is kept until `default` replaces it.
             return default || !node.drops_null();
         }
         value(node, child, &Path::Field(path, name), unknown);
@@ -86,14 +86,14 @@ fn fields(shape: &Object, object: &mut Map<String, Value>, path: &Path<'_>, unkn
     });
 }
 
-/// Whether the text has the form `2006-01-02T15:04:05Z`. Nearly every time has it, and needs no
-/// parsing.
+/// Returns whether the text has the form `2006-01-02T15:04:05Z`. Nearly every time has this form
+/// and needs no parsing.
 fn is_canonical(time: &str) -> bool {
     let bytes = time.as_bytes();
     bytes.len() == 20 && bytes[19] == b'Z' && bytes[10] == b'T'
 }
 
-/// Turns 3.0 into 3. Go writes it back as 3, and a Rust integer cannot be read from 3.0.
+/// Converts 3.0 to 3. Go writes it back as 3, and a Rust integer cannot be read from 3.0.
 fn whole(number: &Value) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = number.as_f64().filter(|_| number.is_f64())?;

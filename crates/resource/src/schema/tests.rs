@@ -1,4 +1,4 @@
-//! The schema of a made-up kind that uses every feature once.
+//! Tests of the schema, on a made-up kind that uses every feature once.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::*;
 #[serde(rename_all = "camelCase")]
 struct Garden {
     metadata: Value,
-    /// What is wanted.
+    /// The desired state.
     spec: GardenSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     status: Option<GardenStatus>,
@@ -46,7 +46,7 @@ struct GardenSpec {
     notes: Option<Value>,
     #[schema(value_type = Option<Embedded>)]
     template: Option<Value>,
-    /// Whatever.
+    /// Any value.
     anything: Option<Value>,
     #[serde(flatten)]
     tools: Tools,
@@ -126,7 +126,7 @@ fn faults(object: &Map<String, Value>) -> Vec<String> {
     Schema::of::<Garden>().validate(object).iter().map(ToString::to_string).collect()
 }
 
-/// The faults of a spec with the given fields and all required ones.
+/// Returns the faults of a spec with the given fields and all required ones.
 fn spec_faults(fields: Value) -> Vec<String> {
     let mut spec = map(json!({"beds": [{"name": "a"}]}));
     spec.extend(map(fields));
@@ -332,7 +332,7 @@ fn a_recursive_type_is_refused_by_name() {
     Schema::of::<Kind>();
 }
 
-/// Objects made of the garden's field names, used rightly and wrongly.
+/// Objects made of the garden's field names, both valid and invalid.
 fn any_garden() -> impl Strategy<Value = Value> {
     const NAMES: &[&str] = &[
         "metadata", "spec", "status", "beds", "name", "edge", "width", "gates", "signs", "type", "template", "labels",
@@ -365,7 +365,7 @@ proptest! {
         prop_assert_eq!(schema.prune(&mut object).paths, Vec::<String>::new());
         schema.default(&mut object);
         prop_assert_eq!(&object, &before);
-        // The type can hold every valid object.
+        // The type can decode every valid object.
         object.insert("metadata".to_owned(), json!({}));
         if schema.validate(&object).is_empty() {
             let typed = serde_json::from_value::<Garden>(Value::Object(object.clone()));

@@ -1,6 +1,6 @@
-//! Validates an object, in the words of kube-apiserver for custom resources (ER7).
+//! Validates an object, with the error messages of kube-apiserver for custom resources (ER7).
 //!
-//! This runs on every write. The path of a value is a chain on the stack, and becomes text only for
+//! This runs on every write. The path of a value is a chain on the stack, and is formatted only for
 //! an error.
 
 use std::collections::HashSet;
@@ -93,8 +93,8 @@ fn value(node: &Node, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// Goes through the members that the object has, which are fewer than the declared fields. Faults
-/// are reported in the order of declaration, and those of undeclared members after them.
+/// Visits the members of the object, which are fewer than the declared fields. Faults are reported
+/// in the order of declaration, followed by those of undeclared members.
 fn fields(shape: &Object, object: &Map<String, Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut faults: Vec<(usize, FieldErrors)> = Vec::new();
     let mut found = FieldErrors::default();
@@ -143,7 +143,7 @@ fn items(shape: &Array, list: &[Value], path: &Path<'_>, errors: &mut FieldError
     }
 }
 
-/// Reports every item that has the key of an earlier one (AD7).
+/// Reports every item that has the same key as an earlier item (AD7).
 fn duplicates(list: &[Value], path: &Path<'_>, errors: &mut FieldErrors, key: impl Fn(&Value) -> Value) {
     if list.len() < 2 {
         return;
@@ -159,7 +159,7 @@ fn duplicates(list: &[Value], path: &Path<'_>, errors: &mut FieldErrors, key: im
 }
 
 fn text(shape: &Text, string: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    // Upstream reports only the first of length and pattern that does not hold.
+    // Upstream reports only the first violation of length and pattern.
     if let Some(max) = shape.max_length.filter(|&max| string.len() > max && string.chars().count() > max) {
         errors.too_long(&path.into(), max);
     } else if let Some(min) = shape.min_length.filter(|&min| string.chars().count() < min) {
@@ -172,7 +172,7 @@ fn text(shape: &Text, string: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// RFC 3339. The time library accepts more.
+/// Parses an RFC 3339 time. The time library accepts more.
 pub(super) fn date_time(text: &str) -> Option<Time> {
     let has_t = matches!(text.as_bytes().get(10), Some(b'T' | b't'));
     text.parse().ok().filter(|_| has_t && !text.contains('['))
@@ -206,8 +206,8 @@ fn wrong_type(expected: &str, found: &str, path: &Path<'_>, errors: &mut FieldEr
     errors.push(&path.into(), "FieldValueTypeInvalid", body);
 }
 
-/// Reports a value of another type. Where a format is expected and the value could have one,
-/// upstream names the format.
+/// Returns the names of the expected type and of the type of the value. Where a format is expected
+/// and the value could have one, upstream names the format.
 fn type_names(shape: &Shape, value: &Value) -> (&'static str, &'static str) {
     let format = match shape {
         Shape::Integer(Integer { width: Width::Int32, .. }) => "int32",
@@ -235,7 +235,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Text without quotes, anything else as JSON.
+/// Formats text without quotes, and anything else as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

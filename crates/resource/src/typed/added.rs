@@ -1,7 +1,7 @@
 //! Writes the fields of a new object directly in their wire form. A create by a client records all
 //! of them, and does not need the set for anything else.
 //!
-//! *Invariant:* the text is the wire form of what `compare` finds added to nothing.
+//! *Invariant:* the text is the wire form of the fields that `compare` with an empty object adds.
 
 use serde_json::Value;
 
@@ -9,12 +9,12 @@ use super::super::schema::Schema;
 use super::{Items, Members, Parts, Tree, Type};
 use ballast_k8s::fields::{FieldSet, FieldsText};
 
-/// The length of the record of a usual object, in bytes.
+/// The initial capacity of the text: the size for a usual object, in bytes.
 const TEXT_BYTES: usize = 2 * 1024;
 
 impl Schema {
-    /// The fields of a new object as `fieldsV1`, without the paths in `apart`, and without the
-    /// members for which `reaches` is false. `None` if nothing is left.
+    /// Returns the fields of a new object as `fieldsV1`, without the paths in `apart` and without
+    /// the members for which `reaches` is false. Returns `None` if nothing is left.
     pub fn added_text(&self, object: &Tree, apart: &FieldSet, reaches: impl Fn(&str) -> bool) -> Option<String> {
         let mut out = FieldsText::with_capacity(TEXT_BYTES);
         let reached = object.iter().filter(|(name, _)| reaches(name));
@@ -49,7 +49,7 @@ fn below(out: &mut FieldsText, of: Type<'_>, value: &Value, apart: Option<&Field
 fn items(out: &mut FieldsText, types: Items<'_>, list: &[Value]) {
     for (element, places) in &types.index(list).by_name {
         let open = out.item(element, true);
-        // Duplicates are one field together.
+        // Duplicates form one field.
         if let [only] = places.as_slice() {
             below(out, types.node(), only, None);
         }

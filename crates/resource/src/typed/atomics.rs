@@ -7,8 +7,8 @@ use super::super::schema::Schema;
 use super::{Members, Parts, Tree, Type};
 
 impl Schema {
-    /// The paths of the atomic lists and maps in a configuration that has been checked
-    /// (`check_config`), in upstream's form.
+    /// Returns the paths of the atomic lists and maps in a configuration that has been checked
+    /// (`check_config`), in upstream's notation.
     pub fn atomics_in(&self, config: &Tree) -> Vec<String> {
         let mut found = Vec::new();
         members(self.members(), config, "", &mut found);

@@ -1,6 +1,6 @@
-//! Checks whether a configuration can be applied: every member must be known, containers must be
-//! what the schema says, and items must have distinct names (AP17, AP18). Scalars are left to
-//! validation, which has better messages for them.
+//! Checks whether a configuration can be applied: every member must be known, containers must have
+//! the type that the schema declares, and items must have distinct names (AP17, AP18). Validation
+//! checks scalars, with better messages.
 
 use std::fmt::Write;
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::super::schema::{Schema, Shape};
 use super::{Members, Parts, Tree, Type};
 
-/// The largest number of faults in one answer. A body can have a million.
+/// The largest number of faults in one response. A body can have a million.
 const FAULTS_MAX: usize = 100;
 
 impl Schema {
-    /// The faults, in upstream's words: `.spec.x: field not declared in schema`.
+    /// Returns the faults, with upstream's messages: `.spec.x: field not declared in schema`.
     pub fn check_config(&self, config: &Tree) -> Vec<String> {
         let mut checking = Checking { path: String::new(), faults: Vec::new() };
         checking.members(self.members(), config);
@@ -83,7 +83,8 @@ impl Checking {
         }
     }
 
-    /// An atomic value is one field, but its members must be known as well.
+    /// Checks the members of an atomic value. It is one field, but its members must be known as
+    /// well.
     fn inside(&mut self, of: Type<'_>, value: &Value) {
         let Type::Known(node) = of else { return };
         match (&node.shape, value) {

@@ -1,6 +1,6 @@
-//! Reads a value from its text only as far as a comparison needs it. If the type says that a value
-//! is one field, a comparison only tests whether two values are equal. Equal texts are equal
-//! values, so such a value stays text.
+//! Parses a value only as far as a comparison needs it. If the type defines a value as one field, a
+//! comparison only tests whether two values are equal. Equal texts are equal values, so such a
+//! value stays text.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,15 +18,15 @@ use super::{Members, Parts, Type};
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Schema {
-    /// The value of a member, for `compare`: it finds the same differences between two such values
-    /// as between the full values. `text` must be serialized as a tree is: sorted and without
-    /// blanks.
+    /// Returns the value of a member for `compare`, which finds the same differences between two
+    /// such values as between the full values. `text` must be serialized as a tree is: sorted and
+    /// without whitespace.
     pub fn comparable(&self, member: &[&str], text: &str) -> Value {
         comparable(self.type_of(member), text)
     }
 
-    /// Whether a value with this text is one field, so that a comparison only tests whether it is
-    /// equal to another one.
+    /// Returns whether a value with this text is one field, so that a comparison only tests whether
+    /// it equals another one.
     pub fn is_one_field(&self, member: &[&str], text: &str) -> bool {
         matches!(parts(self.type_of(member), text), Parts::One)
     }

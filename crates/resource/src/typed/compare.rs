@@ -17,17 +17,17 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether there are no differences.
+    /// Returns whether there are no differences.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// The fields that are new or changed.
+    /// Returns the fields that are new or changed.
     pub fn written(&self) -> FieldSet {
         self.added.union(&self.modified)
     }
 
-    /// The part whose paths begin with an element that `keep` accepts.
+    /// Keeps the paths that begin with an element that `keep` accepts.
     #[must_use]
     pub fn filtered(self, keep: impl Fn(&Element) -> bool) -> Comparison {
         Comparison {
@@ -61,7 +61,7 @@ enum Side {
     Removed,
 }
 
-/// What happened to one field, and to those below it.
+/// The change of one field, and of the fields below it.
 #[derive(Default)]
 struct Found {
     side: Option<Side>,
@@ -69,7 +69,7 @@ struct Found {
 }
 
 impl Schema {
-    /// Visits only the places where the two differ.
+    /// Returns the differences between two versions. Equal subtrees are not visited.
     pub fn compare(&self, old: &Tree, new: &Tree) -> Comparison {
         members(self.members(), old, new)
     }
@@ -101,8 +101,8 @@ fn compare(of: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Found {
     // Null counts as an empty value of any type.
     let parts = |value: Option<&Value>| value.filter(|value| !value.is_null()).map(|value| of.parts(value));
     let (before, after) = (parts(old), parts(new));
-    // A value that appears or disappears is a field itself, beside those below it. One that stays
-    // is not.
+    // A value that appears or disappears is a field itself, in addition to the fields below it. A
+    // value that is present in both versions is not.
     let itself = (side != Side::Modified).then_some(side);
     match (before.or(after), after.or(before)) {
         _ if is_empty(old) && is_empty(new) => Found { side: Some(side), below: Comparison::default() },
@@ -116,7 +116,7 @@ fn compare(of: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Found {
     }
 }
 
-/// Whether the value has no parts: then a change shows only at the value itself.
+/// Returns whether the value has no parts. A change then shows only at the value itself.
 fn is_empty(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,
@@ -144,7 +144,7 @@ fn items(types: Items<'_>, old: &[Value], new: &[Value]) -> Comparison {
             ([], [only]) => compare(types.node(), None, Some(only)),
             ([only], []) => compare(types.node(), Some(only), None),
             ([old], [new]) => compare(types.node(), Some(old), Some(new)),
-            // Duplicates are one field together.
+            // Duplicates form one field.
             (old, new) if old == new => Found::default(),
             ([], _) => Found { side: Some(Side::Added), ..Found::default() },
             (_, []) => Found { side: Some(Side::Removed), ..Found::default() },

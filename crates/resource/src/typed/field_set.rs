@@ -1,4 +1,4 @@
-//! The fields of a value, which its manager owns when it is applied.
+//! The fields of a value, which its manager owns when it applies the value.
 
 use serde_json::Value;
 
@@ -7,13 +7,13 @@ use super::{Members, Parts, Tree, Type};
 use ballast_k8s::fields::{Element, FieldSet};
 
 impl Schema {
-    /// The fields of an object. A struct itself is not a field; an entry of a map is.
+    /// Returns the fields of an object. A struct itself is not a field; an entry of a map is.
     pub fn fields_of(&self, object: &Tree) -> FieldSet {
         members(self.members(), object)
     }
 
-    /// The set with the structs on the way to its members, so that removing all fields of a struct
-    /// removes the struct.
+    /// Returns the set with the structs that contain its members, so that removing all fields of a
+    /// struct removes the struct.
     pub fn with_structs(&self, set: &FieldSet) -> FieldSet {
         with_structs(Some(Parts::Members(self.members())), set)
     }
@@ -29,7 +29,7 @@ fn members(types: Members<'_>, object: &Tree) -> FieldSet {
     set
 }
 
-/// Whether the value is one field. If not, its fields are added.
+/// Returns whether the value is one field, and otherwise its fields.
 fn fields(of: Type<'_>, value: &Value) -> (bool, FieldSet) {
     match (of.parts(value), value) {
         (Parts::Members(types), Value::Object(object)) => (false, members(types, object)),
@@ -39,7 +39,7 @@ fn fields(of: Type<'_>, value: &Value) -> (bool, FieldSet) {
             for element in &index.order {
                 let below = match index.get(element) {
                     [only] => fields(items.node(), only).1,
-                    // The duplicates cannot be distinguished, so they are one field together.
+                    // Duplicates cannot be distinguished, so they form one field.
                     _ => FieldSet::default(),
                 };
                 set.put(element.clone(), true, below);
@@ -63,7 +63,8 @@ fn with_structs(parts: Option<Parts<'_>>, set: &FieldSet) -> FieldSet {
     all
 }
 
-/// There is no value, so the paths below a field are assumed to fit the field's type.
+/// Returns the parts of a type without a value. The paths below a field are assumed to match its
+/// type.
 fn shape_of(of: Type<'_>) -> Parts<'_> {
     match of {
         Type::Deduced => Parts::Members(Members::Deduced),

@@ -1,4 +1,5 @@
-//! Merges a configuration into a live object. Values of the configuration win, and all others stay.
+//! Merges a configuration into a live object. Values of the configuration take precedence; all
+//! others stay.
 
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use super::{Items, Members, Parts, Tree, Type};
 use ballast_k8s::fields::Element;
 
 impl Schema {
-    /// The live object with the values of the configuration, which must have been checked
+    /// Returns the live object with the values of the configuration, which must have been checked
     /// (`check_config`).
     pub fn merge(&self, live: Tree, config: &Tree) -> Tree {
         members(self.members(), live, config)
@@ -39,8 +40,8 @@ fn merge(of: Type<'_>, live: Value, config: &Value) -> Value {
     }
 }
 
-/// The items of both. Those of the configuration keep its order. Each other item stays before the
-/// item that it stood before.
+/// Merges the items of two lists. Items of the configuration keep its order. Each other item stays
+/// in front of the item that followed it.
 fn items(types: Items<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
     let (there, wanted) = (types.index(live), types.index(config));
     let mut merged: Vec<Value> = Vec::with_capacity(there.order.len().max(wanted.order.len()));
@@ -67,7 +68,7 @@ fn items(types: Items<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
                 right.next();
                 shared.next();
             }
-            // The item is placed in the order of the configuration.
+            // The item is emitted later, in the order of the configuration.
             (Some(live), _) if shared.peek() != Some(live) => {
                 left.next();
             }

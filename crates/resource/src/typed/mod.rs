@@ -1,16 +1,16 @@
 //! Values and their fields, as server-side apply sees them (AP5): the fields of a value, the
-//! differences of two values, the result of a merge, and what is left without some fields.
+//! differences of two values, the result of a merge, and the rest after fields are removed.
 //!
-//! The schema says what a field is. A scalar is one field, and so is an atomic list or map. A
+//! The schema defines the fields. A scalar is one field, and so is an atomic list or map. A
 //! granular map has a field for each member. A list of type `map` or `set` has a field for each
 //! item. Where there is no schema (free-form parts), maps are granular and lists are atomic.
 //!
-//! Live values are taken as they are: a duplicate item, or a value of another shape than the schema
-//! says, is one opaque field. A configuration is checked first (`check`).
+//! Live values are accepted unchecked: a duplicate item, or a value that does not have the shape in
+//! the schema, is one opaque field. A configuration is checked first (`check`).
 //!
-//! *Invariants*, which `tests` checks on random values. The fields of a value are those that a
-//! comparison with nothing adds, apart from structs. A value merged into itself stays the same.
-//! Removing what was added gives the old value.
+//! *Invariants*, which `tests` checks on random values. A comparison of an empty object with a
+//! value adds exactly the fields of the value, apart from structs. A value merged into itself stays
+//! the same. Removing the added fields restores the old value.
 
 mod added;
 mod atomics;
@@ -35,15 +35,15 @@ pub use compare::Comparison;
 
 type Tree = Map<String, Value>;
 
-/// What is known of the type of a value.
+/// The type of a value, if it is known.
 #[derive(Clone, Copy)]
 enum Type<'a> {
     Known(&'a Node),
-    /// There is no schema, so only the value itself tells its type.
+    /// There is no schema, so the type follows from the value alone.
     Deduced,
 }
 
-/// How a value of a type is divided into fields.
+/// The division of a value of a type into fields.
 #[derive(Clone, Copy)]
 enum Parts<'a> {
     /// One field, whatever it contains.
@@ -99,7 +99,7 @@ fn deduced(value: &Value) -> Parts<'static> {
 }
 
 impl<'a> Members<'a> {
-    /// The type of a member. `None` if there is no member of this name.
+    /// Returns the type of a member, or `None` if there is no member of this name.
     fn find(self, name: &str) -> Option<Type<'a>> {
         match self {
             Members::Deduced => Some(Type::Deduced),
@@ -111,12 +111,13 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Like `find`. A live value may have members that the schema does not know.
+    /// Like `find`, but returns a deduced type for members that the schema does not declare. A live
+    /// value may have such members.
     fn of(self, name: &str) -> Type<'a> {
         self.find(name).unwrap_or(Type::Deduced)
     }
 
-    /// Whether the member is a field of a struct, not an entry of a map.
+    /// Returns whether the member is a field of a struct rather than an entry of a map.
     fn is_declared(self, name: &str) -> bool {
         matches!(self, Members::Known(object) if object.field(name).is_some())
     }
@@ -127,7 +128,7 @@ impl<'a> Items<'a> {
         Type::Known(self.node)
     }
 
-    /// The name of an item in its list. The error says why it has none.
+    /// Returns the path element of an item in its list. The error is the reason why it has none.
     fn element(self, item: &Value) -> Result<Element, String> {
         let Some(keys) = self.keys else {
             return match item {
@@ -156,13 +157,13 @@ impl<'a> Items<'a> {
         Ok(Element::keys(found))
     }
 
-    /// Like `element`. A live item without a valid name is named by its whole value, so that it is
-    /// not lost.
+    /// Like `element`. A live item without a valid name is identified by its whole value, so that
+    /// it is not lost.
     fn name(self, item: &Value) -> Element {
         self.element(item).unwrap_or_else(|_| Element::value(item))
     }
 
-    /// The items by name, in the order in which each name first occurs.
+    /// Returns the items by name, in the order in which each name first occurs.
     fn index<'v>(self, list: &'v [Value]) -> Index<'v> {
         let mut index = Index::default();
         for item in list {
@@ -177,7 +178,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// A list by the names of its items. A name with several items is a duplicate.
+/// A list indexed by the names of its items. A name with several items is a duplicate.
 #[derive(Default)]
 struct Index<'v> {
     order: Vec<Element>,

@@ -7,8 +7,8 @@ use super::{Members, Parts, Tree, Type};
 use ballast_k8s::fields::{Element, FieldSet};
 
 impl Schema {
-    /// Removes the fields. Maps and lists that become empty are removed, too, because no client
-    /// asked for an empty one.
+    /// Removes the fields. Maps and lists that become empty are removed as well, because no client
+    /// set them to an empty value.
     #[must_use]
     pub fn without(&self, object: Tree, gone: &FieldSet) -> Tree {
         members(self.members(), object, gone)
@@ -30,7 +30,7 @@ fn members(types: Members<'_>, object: Tree, gone: &FieldSet) -> Tree {
     object.into_iter().filter_map(keep).collect()
 }
 
-/// `None` if nothing is left.
+/// Returns `None` if nothing is left.
 fn remove(of: Type<'_>, value: Value, gone: &FieldSet) -> Option<Value> {
     match (of.parts(&value), value) {
         (Parts::Members(types), Value::Object(object)) if !object.is_empty() => {
@@ -42,7 +42,7 @@ fn remove(of: Type<'_>, value: Value, gone: &FieldSet) -> Option<Value> {
                 let element = types.name(&item);
                 match gone.below(&element) {
                     _ if gone.has(&element) => None,
-                    // The item itself was not removed, so it stays, whatever is left of it.
+                    // The item itself was not removed, so it stays even if it becomes empty.
                     Some(below) => Some(remove(types.node(), item, below).unwrap_or(Value::Object(Tree::new()))),
                     None => Some(item),
                 }
@@ -50,7 +50,7 @@ fn remove(of: Type<'_>, value: Value, gone: &FieldSet) -> Option<Value> {
             let left: Vec<Value> = list.into_iter().filter_map(keep).collect();
             (!left.is_empty()).then_some(Value::Array(left))
         }
-        // One field, which has no parts to remove.
+        // A single field has no parts to remove.
         (_, value) => Some(value),
     }
 }

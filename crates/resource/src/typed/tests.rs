@@ -1,4 +1,5 @@
-//! Values of a made-up kind with one field of every sort, and the laws between the five operations.
+//! Values of a made-up kind with one field of every sort, and the laws that relate the five
+//! operations.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -86,7 +87,7 @@ fn gate() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The value without null members.
+/// Returns the value without null members.
 fn present(value: Value) -> Value {
     match value {
         Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
@@ -132,8 +133,7 @@ fn odd() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// The value with the items of lists sorted by name, so that the order does not matter in
-/// comparisons.
+/// Sorts the items of lists by name, so that the order does not matter in comparisons.
 fn ordered(mut object: Tree) -> Tree {
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         for name in ["trees", "paths"] {
@@ -163,7 +163,7 @@ proptest! {
     fn what_is_laid_over_is_there_afterwards(live in orchard(), config in orchard()) {
         let merged = schema().merge(live, &config);
         let wanted = schema().fields_of(&config);
-        // An empty container says nothing about a full one.
+        // An empty container does not change a full one.
         let lost: Vec<String> = shown(&wanted.difference(&schema().fields_of(&merged)));
         let is_empty =
             |path: &String| path == ".spec" || ["pond", "notes", "signs"].iter().any(|name| path.contains(name));
@@ -177,7 +177,7 @@ proptest! {
         let comparison = schema().compare(&Tree::new(), &a);
         let fields = schema().fields_of(&a);
         prop_assert!(fields.difference(&comparison.added).is_empty());
-        // All others are structs, maps and lists on the way.
+        // All others are the structs, maps and lists that contain the fields.
         let rest = shown(&comparison.added.difference(&fields));
         let is_container = |path: &String| [".spec", ".spec.trees", ".spec.paths", ".spec.signs", ".spec.pond",
             ".spec.notes"].contains(&path.as_str());
@@ -190,7 +190,7 @@ proptest! {
         let added = schema().compare(&Tree::new(), &a).added;
         let text = |set: FieldSet| (!set.is_empty()).then(|| Value::Object(set.to_fields_v1()).to_string());
         prop_assert_eq!(schema().added_text(&a, &FieldSet::default(), |_| true), text(added.clone()));
-        // Fields without those below them, as the identity of an object.
+        // Fields without the ones below them, as in the identity of an object.
         let apart = schema().compare(&Tree::new(), &apart).added.filtered(|element| element.is_field("spec"));
         let names = ["size", "signs", "gate", "pond"].map(|name| [Element::field("spec"), Element::field(name)]);
         let mut met = FieldSet::default();

@@ -1,14 +1,14 @@
-//! Measures plans for the whole fleet (PL1): how long the search takes, how near it comes to the
-//! bound that it proves, and how many replicas move.
+//! Measures plans for the whole fleet (PL1): time of the search, distance from its own bound, and
+//! number of moved replicas.
 //!
 //! `cargo bench -p ballast-engine --bench objective` plans 10,000 workloads over 100 clusters, and
-//! `-- WORKLOADS CLUSTERS` other fleets. The fleets have five shapes and are made by a seeded
-//! program, so others can make the same: see `Shape`. `-- WORKLOADS CLUSTERS --write FOLDER`
-//! writes them, and what Ballast answers, for `objective.py`. `-- --seed SEED` plans a fleet of the
-//! search for bad ones. Room is counted by sums, without bindings and nodes; what a plan costs
-//! around the search is not in these times.
+//! `-- WORKLOADS CLUSTERS` other sizes. The fleets have five shapes (see `Shape`) and are generated
+//! from seeds, so the results can be reproduced. `-- WORKLOADS CLUSTERS --write FOLDER` writes
+//! them, with Ballast's solutions, for `objective.py`. `-- --seed SEED` plans a fleet of the search
+//! for bad fleets. Capacity is computed from sums, without bindings and nodes; the times do not
+//! include work outside the search.
 //!
-//! *off* is how much fuller the fullest cluster is than the bound.
+//! *off* is the relative distance of the fullest cluster from the bound.
 
 #![expect(clippy::print_stdout, reason = "its output is a table")]
 

@@ -70,7 +70,7 @@ impl Bits {
         }
     }
 
-    /// The numbers, ascending.
+    /// Iterates over the numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(index, word)| Ones { rest: *word, base: index * WORD })
     }

@@ -1,4 +1,4 @@
-//! Decides where workloads go.
+//! Scheduling algorithms: which clusters run which workloads.
 //!
 //! ```text
 //!   clusters  ──►┌────────────────────────────┐
@@ -11,12 +11,12 @@
 //! randomness, logs or API versions. `scheduler::convert` turns API objects into the engine's
 //! types, and the scheduler writes the results.
 //!
-//! *Promises.* The same inputs give the same decision, whatever their order. Every input that users
-//! can write has a decision: no function fails or panics on it. That no cluster fits is a decision,
+//! *Guarantees.* Equal inputs give equal decisions, whatever their order. Every input that users
+//! can write has a decision: no function fails or panics on it. "No cluster fits" is a decision,
 //! too.
 //!
 //! *Why pure.* One function serves the scheduler, reviews, rebalances, `ballast simulate` and the
-//! tests. The recorded vectors compare it with Karmada and KubeFleet, decision for decision.
+//! tests. The recorded vectors compare its decisions with those of Karmada and KubeFleet.
 //!
 //! # Modules
 //!
@@ -26,7 +26,7 @@
 //! - `webster`: divides seats in proportion to votes
 //! - `fleet`: decides as KubeFleet's scheduler does
 //! - `karmada`: decides as Karmada's scheduler does
-//! - `optimise`: moves replicas of many workloads for a goal of the whole fleet
+//! - `optimise`: moves replicas of many workloads to reach an objective for all clusters
 
 pub mod bits;
 pub mod fleet;

@@ -1,9 +1,8 @@
-//! The requirements and preferences of a policy for labels and properties of clusters: terms must
-//! match, preferences score.
+//! Required terms and preferences of a policy for labels and properties of clusters.
 //!
 //! A property is a resource figure (`resources.kubernetes-fleet.io/available-cpu`) or anything else
-//! that the cluster reports by name. Both are quantities. They are compared exactly and weighed in
-//! float64.
+//! that the cluster reports by name. Both are quantities. Comparisons are exact, scores are
+//! computed in float64.
 
 use std::cmp::Ordering;
 
@@ -13,7 +12,7 @@ use super::property::ClusterProperty;
 use ballast_k8s::{Quantity, Selector};
 
 impl ClusterProperty {
-    /// The cluster's value of this property. None: it reports none.
+    /// Returns the cluster's value of this property. None: the cluster does not report it.
     pub(super) fn observe(&self, cluster: &Cluster) -> Result<Option<Quantity>, Fault> {
         match cluster.find_property(self) {
             None => Ok(None),
@@ -109,8 +108,8 @@ pub enum Direction {
     Descending,
 }
 
-/// Clusters that match earn `weight`. With a sorter they earn a part of it, by their place in the
-/// range of the property.
+/// A preference for clusters. Matching clusters earn `weight`. With a sorter they earn a share of
+/// it, by their position in the range of the property.
 #[derive(Clone, Debug)]
 pub struct Preference {
     pub weight: i32,
@@ -133,7 +132,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// None: no cluster has the property.
+    /// Computes the range. None: no cluster has the property.
     pub(super) fn over<'a>(
         property: &ClusterProperty,
         clusters: impl Iterator<Item = &'a Cluster>,
@@ -149,10 +148,10 @@ impl Range {
         Ok(range)
     }
 
-    /// The part of `weight` that `value` earns. A range of one value earns nothing.
+    /// Returns the share of `weight` that `value` earns. A range of one value earns nothing.
     ///
-    /// The steps are upstream's, in float64. Where an exact result would end in a half, upstream's
-    /// may fall just below it (vector preferred-affinity-a-056).
+    /// The order of operations is upstream's, in float64. If an exact result would end in a half,
+    /// upstream's may fall just below it (vector preferred-affinity-a-056).
     fn share(self, weight: i32, direction: Direction, value: Quantity) -> i32 {
         if self.min == self.max {
             return 0;
@@ -168,8 +167,7 @@ impl Range {
     }
 }
 
-/// The quantity as its shortest decimal mantissa times a power of ten. Upstream converts quantities
-/// to numbers in this way.
+/// Converts the quantity to its shortest decimal mantissa times a power of ten, as upstream does.
 fn approximate(quantity: Quantity) -> f64 {
     const POWERS: [f64; 10] = [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9];
     let (mut mantissa, mut digits) = (quantity.nanos(), POWERS.len() - 1);
@@ -187,7 +185,8 @@ pub(super) struct RankedPreference<'a> {
 }
 
 impl<'a> RankedPreference<'a> {
-    /// A preference of weight zero is not read, so its faults do not matter.
+    /// Prepares a preference for scoring. A preference of weight zero is skipped, so its faults do
+    /// not matter.
     pub(super) fn rank<'c>(
         preference: &'a Preference,
         clusters: impl Iterator<Item = &'c Cluster>,

@@ -1,4 +1,4 @@
-//! The changes of bindings after which the picked clusters, and no others, have a binding.
+//! Computes the changes after which exactly the picked clusters have bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ pub(super) struct Diff<'a> {
 }
 
 impl<'a> Diff<'a> {
-    /// `picked` are the clusters without a live binding of the current snapshot. Each is listed
-    /// once.
+    /// Computes the changes. `picked` contains the clusters without a live binding of the current
+    /// snapshot, each once.
     pub(super) fn between(bindings: &Bindings<'a>, picked: Vec<ClusterDecision>) -> Result<Diff<'a>, Fault> {
         let by_cluster: BTreeMap<&str, &ClusterDecision> = picked.iter().map(|d| (&*d.cluster, d)).collect();
         let mut served: BTreeSet<Arc<str>> = BTreeSet::new();
@@ -50,12 +50,12 @@ impl<'a> Diff<'a> {
         Ok(diff)
     }
 
-    /// How many clusters the diff adds.
+    /// Returns the number of clusters that the diff adds.
     pub(super) fn gained(&self) -> usize {
         self.created.len() + self.patched.len()
     }
 
-    /// The decisions about the clusters that the diff adds.
+    /// Returns the decisions about the clusters that the diff adds.
     pub(super) fn decisions(&self) -> impl Iterator<Item = &ClusterDecision> {
         let patched = self.patched.iter().filter_map(|write| match write {
             BindingWrite::Patch { decision, .. } => Some(decision),
@@ -64,7 +64,8 @@ impl<'a> Diff<'a> {
         self.created.iter().chain(patched)
     }
 
-    /// Creates come before deletions, so that the placement never has too few clusters.
+    /// Returns all writes. Creations come before deletions, so that the placement never has too few
+    /// clusters.
     pub(super) fn into_writes(self) -> Vec<BindingWrite> {
         let created = self.created.into_iter().map(|decision| BindingWrite::Create { decision });
         let unscheduled = self.unscheduled.into_iter().map(unschedule);

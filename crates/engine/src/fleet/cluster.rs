@@ -1,4 +1,4 @@
-//! A member cluster as the scheduler reads it, and the set of all member clusters.
+//! A member cluster as seen by the scheduler, and the set of all member clusters.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,23 +7,25 @@ use std::sync::Arc;
 use super::property::{ClusterProperty, Usage};
 use ballast_k8s::{Quantity, Taint, Time, quantity};
 
-/// How long a cluster stays eligible after its last heartbeat, or after it became unhealthy.
+/// Seconds for which a cluster stays eligible after its last heartbeat, or after it became
+/// unhealthy.
 const GRACE_SECONDS: i64 = 5 * 60;
 
-/// What upstream reports as the time since an event that never happened: its longest duration,
-/// 2⁶³-1 nanoseconds, in minutes.
+/// Minutes that upstream reports for an event that never happened: its longest duration, 2⁶³-1
+/// nanoseconds.
 const NEVER_MINUTES: f64 = i64::MAX as f64 / 60e9;
 
-/// Names and labels are few and are looked up often, so they are in sorted slices, not in maps.
+/// A member cluster. Names and labels are few and are looked up often, so they are in sorted
+/// slices, not in maps.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub name: Arc<str>,
-    /// The cluster is being deleted.
+    /// Whether the cluster is being deleted.
     pub leaving: bool,
     /// Sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     pub taints: Vec<Taint>,
-    /// What the member agent reports about itself. None: it has not reported yet.
+    /// The last report of the member agent. None: it has not reported yet.
     pub agent: Option<Agent>,
     pub properties: BTreeMap<Box<str>, Result<Quantity, quantity::Malformed>>,
     pub usage: BTreeMap<(Usage, Box<str>), Result<Quantity, quantity::Malformed>>,
@@ -39,14 +41,14 @@ pub struct Agent {
     pub health: Option<Health>,
 }
 
-/// The health of a cluster, and since when.
+/// The health of a cluster, and since when it has had it.
 #[derive(Clone, Debug)]
 pub struct Health {
     pub healthy: bool,
     pub since: Option<Time>,
 }
 
-/// What is known about the namespaces of a cluster.
+/// The namespaces of a cluster, as far as they are known.
 #[derive(Clone, Debug)]
 pub enum Namespaces {
     /// The cluster does not collect them, so any namespace may exist.
@@ -57,7 +59,7 @@ pub enum Namespaces {
     Known(Vec<Box<str>>),
 }
 
-/// Why no placement may use a cluster.
+/// The reason that no placement may use a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ineligible {
     Leaving,
@@ -71,7 +73,8 @@ pub enum Ineligible {
 }
 
 impl Cluster {
-    /// Whether placements may use the cluster at `now`. The error says why not.
+    /// Checks whether placements may use the cluster at `now`. The error contains the reason if
+    /// not.
     pub fn eligibility(&self, now: Time) -> Result<(), Ineligible> {
         if self.leaving {
             return Err(Ineligible::Leaving);
@@ -132,7 +135,7 @@ impl fmt::Display for Ineligible {
     }
 }
 
-/// All member clusters, by name. A clone shares everything.
+/// All member clusters, by name. Clones share their data.
 #[derive(Clone, Debug, Default)]
 pub struct MemberClusters {
     clusters: imbl::OrdMap<Arc<str>, Arc<Cluster>>,
@@ -151,7 +154,7 @@ impl MemberClusters {
         self.clusters.get(name).map(Arc::as_ref)
     }
 
-    /// All clusters, ascending by name.
+    /// Iterates over all clusters in ascending order of names.
     pub fn iter(&self) -> impl Iterator<Item = &Cluster> {
         self.clusters.values().map(Arc::as_ref)
     }

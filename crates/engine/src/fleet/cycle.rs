@@ -1,4 +1,4 @@
-//! What every plugin of a cycle reads: the request, with its bindings sorted into classes.
+//! The state of a cycle that all plugins read: the request, with its bindings classified.
 
 use std::collections::BTreeSet;
 
@@ -9,28 +9,28 @@ use super::fault::Fault;
 use super::request::{Binding, Placement, Request, Requirements};
 use super::topology_spread::CountedConstraint;
 
-/// The bindings of a placement. Each is in the first class that fits it. Each class is sorted by
-/// name.
+/// The bindings of a placement by class. Each is in the first class that applies. Each class is
+/// sorted by name.
 #[derive(Debug, Default)]
 pub(super) struct Bindings<'a> {
     /// Bindings that wait for their finalizers.
     pub(super) deleting: Vec<&'a Binding>,
     pub(super) unscheduled: Vec<&'a Binding>,
-    /// Bindings whose cluster is gone or is leaving.
+    /// Bindings to clusters that are gone or leaving.
     pub(super) dangling: Vec<&'a Binding>,
     /// Bindings that an earlier policy snapshot picked.
     pub(super) obsolete: Vec<&'a Binding>,
     pub(super) scheduled: Vec<&'a Binding>,
     pub(super) bound: Vec<&'a Binding>,
-    /// The second live binding of a cluster. It is removed (R162). Upstream counts it as present
-    /// and keeps it.
+    /// Additional live bindings of a cluster. They are removed (R162). Upstream counts them as
+    /// present and keeps them.
     pub(super) surplus: Vec<&'a Binding>,
 }
 
 impl<'a> Bindings<'a> {
     pub(super) fn classify(request: &Request<'a>) -> Bindings<'a> {
-        // Of two live bindings on a cluster, a running one is kept first, then one that the
-        // scheduler made, then the one whose name comes first.
+        // The live binding of a cluster that is kept: a bound one first, then one with the
+        // scheduler's finalizer, then the first by name.
         let mut sorted: Vec<&'a Binding> = request.bindings.iter().collect();
         sorted.sort_by_key(|binding| (binding.state != State::Bound, !binding.held_by_scheduler, &binding.name));
         let mut classes = Bindings::default();
@@ -60,7 +60,7 @@ impl<'a> Bindings<'a> {
         classes
     }
 
-    /// How many clusters hold a binding of the current snapshot.
+    /// Returns the number of clusters with a binding of the current snapshot.
     pub(super) fn present(&self) -> usize {
         self.scheduled.len() + self.bound.len()
     }
@@ -74,7 +74,7 @@ impl<'a> Bindings<'a> {
 pub(super) struct Cycle<'a> {
     pub(super) request: Request<'a>,
     pub(super) requirements: &'a Requirements,
-    /// Clusters that hold a live binding of the current snapshot. `obsolete` has those of earlier
+    /// Clusters with a live binding of the current snapshot. `obsolete` contains those of earlier
     /// snapshots.
     pub(super) live: BTreeSet<&'a str>,
     pub(super) obsolete: BTreeSet<&'a str>,
@@ -100,7 +100,7 @@ impl<'a> Cycle<'a> {
         Cycle { request, requirements, live, obsolete, spreads, preferences: Vec::new() }
     }
 
-    /// Reads all clusters for what the scorers need.
+    /// Computes the ranges of the preferences over all clusters.
     pub(super) fn rank_preferences(&mut self) -> Result<(), Fault> {
         let Placement::Count { preferences, .. } = &self.request.snapshot.placement else { return Ok(()) };
         for preference in preferences {

@@ -11,11 +11,11 @@ pub struct Decision {
     /// The new status of the snapshot. None: the status stays.
     pub report: Option<Report>,
     pub next: Next,
-    /// The fault that stopped the cycle. It stays until an object changes, so there is no retry.
+    /// The fault that stopped the cycle. It persists until an object changes, so there is no retry.
     pub fault: Option<Fault>,
 }
 
-/// What the caller does after it has applied the decision.
+/// The caller's next step after it has applied the decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
     #[default]
@@ -33,7 +33,7 @@ pub enum BindingWrite {
     Create { decision: ClusterDecision },
     /// Moves a binding to the current snapshot, in this state.
     Patch { binding: Arc<str>, state: State, decision: ClusterDecision },
-    /// Makes a binding Unscheduled. The binding records its state before that.
+    /// Changes a binding to Unscheduled. The binding records its state before that.
     Unschedule { binding: Arc<str>, from: State },
 }
 
@@ -48,17 +48,17 @@ pub enum State {
     Unscheduled,
 }
 
-/// Why a cluster was picked, or was not.
+/// The reason why a cluster was picked or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClusterDecision {
     pub cluster: Arc<str>,
     pub selected: bool,
-    /// None: no cluster was scored.
+    /// None: clusters were not scored.
     pub score: Option<Score>,
     pub reason: String,
 }
 
-/// Scores are compared field by field, from the first on.
+/// A score. Compared field by field, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score {
     pub topology_spread: i32,

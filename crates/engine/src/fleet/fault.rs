@@ -1,11 +1,12 @@
-//! What stops a cycle: an object that admission would have refused, or that cannot be read.
+//! Errors that stop a cycle: an object that admission would have rejected, or that cannot be
+//! parsed.
 //!
 //! A fault counts when the object is used, not when it is converted. For example, a faulty second
 //! term does not matter if the first term matches every cluster.
 
 use ballast_k8s::{quantity, selector};
 
-/// Why a cycle stops.
+/// The reason that a cycle stops.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("annotation {annotation} of the policy snapshot is {found:?}, not a whole number from 0")]

@@ -1,51 +1,52 @@
-//! The scheduler of the Fleet family. One cycle decides one placement over all member clusters.
+//! The scheduler of the KubeFleet API family. One cycle decides one placement over all member
+//! clusters.
 //!
 //! ```text
 //!   Request: member clusters, policy snapshot, bindings, time
 //!      │
-//!      ├─ cycle         sorts the bindings: live, obsolete, unscheduled, of lost clusters
-//!      ├─ pipeline      filters clusters, and scores those that fit
-//!      ├─ pick          takes all, the best, or the named clusters
+//!      ├─ cycle         classifies the bindings: live, obsolete, unscheduled, of lost clusters
+//!      ├─ pipeline      filters clusters, and scores the remaining ones
+//!      ├─ pick          picks all, the best, or the named clusters
 //!      ├─ binding_diff  compares them with the bindings
-//!      └─ report        makes the status of the snapshot
+//!      └─ report        builds the status of the snapshot
 //!      ▼
 //!   Decision: writes to bindings, status, whether to run another cycle
 //! ```
 //!
 //! A cycle takes a [`Request`]: the member clusters, the active policy snapshot, the bindings of
 //! the placement, and the time. It returns one [`Decision`]: every write to the bindings, and the
-//! new status of the snapshot. If a fault stops a part of the cycle, that part is absent from the
-//! decision, and the rest is in it.
+//! new status of the snapshot. If a fault stops a part of the cycle, the decision lacks only that
+//! part.
 //!
 //! *Invariants:*
 //!
 //! - A decision depends only on its inputs, and not on their order.
 //! - After a decision, a cluster never has two live bindings of one placement.
-//! - A binding of the current snapshot is not decided again (IgnoreDuringExecution). It goes only
-//!   if its cluster is gone, or if the policy wants fewer clusters.
+//! - A binding of the current snapshot is not decided again (IgnoreDuringExecution). It is removed
+//!   only if its cluster is gone, or if the policy selects fewer clusters.
 //!
-//! *Left out:* the names of new bindings, because they are random and the caller makes them; the
-//! rollout, which a controller does; and the repetition of a cycle, because the caller must apply
-//! the decision first.
+//! *Out of scope:* names of new bindings, because they are random and the caller generates them;
+//! the rollout, which a controller does; and the repetition of a cycle, because the caller must
+//! apply the decision first.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `fault`: what stops a cycle
+//! - `fault`: errors that stop a cycle
 //! - `property`: properties of clusters, by name
 //! - `cluster`: a member cluster, and the set of all
 //! - `affinity`: required terms and preferences
-//! - `topology_spread`: how evenly bindings are spread
-//! - `decision`: the result
+//! - `topology_spread`: topology spread constraints
+//! - `decision`: the output
 //! - `request`: the input
-//! - `cycle`: the bindings of one cycle, sorted
+//! - `cycle`: the state of one cycle, with its classified bindings
 //! - `filters`: refuse clusters
-//! - `scorers`: rank the clusters that fit
+//! - `scorers`: rank the remaining clusters
 //! - `pipeline`: runs filters and scorers
 //! - `report`: the status of the snapshot
 //! - `binding_diff`: the writes to bindings
-//! - `pick`: decides
+//! - `pick`: the cycle itself, by placement type
 
 mod affinity;
 mod binding_diff;

@@ -1,4 +1,4 @@
-//! Runs a cycle: from its request to its decision, by placement type.
+//! The scheduling cycle: from a request to its decision, by placement type.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::report::{self, ReportBuilder};
 use super::request::{Binding, Placement, Request, Requirements};
 use super::topology_spread::SpreadConstraint;
 
-/// With a topology constraint, clusters are picked one at a time, because each binding changes the
+/// Number of clusters picked per cycle with a topology constraint, because each binding changes the
 /// spread.
 const CONSTRAINED_BATCH: usize = 1;
 
@@ -48,7 +48,7 @@ pub fn decide(request: &Request<'_>) -> Decision {
     decision
 }
 
-/// The bindings that have to go under any policy.
+/// Returns the writes for bindings that are removed under any policy.
 fn clear_away(bindings: &Bindings<'_>) -> Vec<BindingWrite> {
     let held = bindings.deleting.iter().filter(|binding| binding.held_by_scheduler);
     let released = held.map(|binding| BindingWrite::Release { binding: Arc::clone(&binding.name) });
@@ -56,16 +56,16 @@ fn clear_away(bindings: &Bindings<'_>) -> Vec<BindingWrite> {
     released.chain(unscheduled).collect()
 }
 
-/// The part of a cycle that depends on the placement type.
+/// The result of the part of a cycle that depends on the placement type.
 #[derive(Default)]
 struct Picked {
     writes: Vec<BindingWrite>,
     next: Next,
-    /// None: the status of the snapshot stays.
+    /// None: the status of the snapshot is not changed.
     builder: Option<ReportBuilder>,
 }
 
-/// Picks every cluster that fits now. A cluster that does not fit is no reason to try again.
+/// Picks every cluster that fits now. Clusters that do not fit cause no further cycle.
 fn pick_all(request: &Request<'_>, bindings: &Bindings<'_>, requirements: &Requirements) -> Result<Picked, Fault> {
     let cycle = Cycle::new(*request, bindings, requirements);
     let Filtered { fitting, refused } = filter(&cycle)?;
@@ -113,8 +113,8 @@ fn pick_n(
     Ok(Picked { writes: diff.into_writes(), next: Next::Done, builder: Some(builder) })
 }
 
-/// Drops surplus bindings: first those of earlier policies, then those that do not run yet, then
-/// those of the lowest score.
+/// Drops surplus bindings: first those of earlier policies, then scheduled ones that are not bound
+/// yet, then bound ones, in ascending order of scores.
 fn scale_in(bindings: &Bindings<'_>, wanted: usize) -> Picked {
     let surplus = bindings.present() - wanted;
     if surplus + bindings.obsolete.len() == 0 {
@@ -135,11 +135,11 @@ fn scale_in(bindings: &Bindings<'_>, wanted: usize) -> Picked {
     }
 }
 
-/// Picks the clusters that the policy names, if they exist and are eligible. Nothing else is
-/// required of them.
+/// Picks the clusters that the policy names, if they exist and are eligible. No other requirement
+/// applies.
 fn pick_fixed(request: &Request<'_>, bindings: &Bindings<'_>, names: &[Arc<str>]) -> Result<Picked, Fault> {
     // Without names upstream stops before it writes anything (vector invalid-a-012). The API
-    // refuses such a policy.
+    // rejects such a policy.
     if names.is_empty() {
         return Ok(Picked::default());
     }
@@ -173,12 +173,12 @@ fn fulfilled_by(decisions: Vec<ClusterDecision>) -> ReportBuilder {
     ReportBuilder { fulfilled: true, found: decisions.len(), decisions }
 }
 
-/// The selected clusters after the diff: those that it adds, then those that were there.
+/// Returns the selected clusters after the diff: added ones, then present ones.
 fn selected<'s>(diff: &'s Diff<'_>, present: [&'s Vec<&'s Binding>; 2]) -> impl Iterator<Item = &'s ClusterDecision> {
     diff.decisions().chain(present.into_iter().flatten().map(|binding| &binding.decision))
 }
 
-/// Bindings without a score first, then by score, then by name.
+/// Orders bindings without a score first, then by score, then by name.
 fn least_first(a: &&Binding, b: &&Binding) -> std::cmp::Ordering {
     (a.decision.score, &a.cluster).cmp(&(b.decision.score, &b.cluster))
 }

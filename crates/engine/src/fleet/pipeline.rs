@@ -1,4 +1,4 @@
-//! The stages that run over all clusters: filter, score, sort.
+//! Runs filters and scorers over all clusters, and sorts the result.
 
 use super::cluster::Cluster;
 use super::cycle::Cycle;
@@ -6,8 +6,8 @@ use super::fault::Fault;
 use super::filters::{FILTERS, Refusal, Verdict};
 use super::scorers::{Rank, SCORERS};
 
-/// The clusters after the filters. Both lists are sorted by name. Clusters that are selected
-/// already are in neither.
+/// The clusters after the filters. Both lists are sorted by name. Clusters that are already
+/// selected are in neither.
 pub(super) struct Filtered<'a> {
     pub(super) fitting: Vec<&'a Cluster>,
     pub(super) refused: Vec<(&'a Cluster, Refusal<'a>)>,
@@ -41,8 +41,8 @@ pub(super) struct Ranked<'a> {
     pub(super) rank: Rank,
 }
 
-/// Best first. Of clusters with equal scores, the name that sorts last comes first, as in
-/// upstream's reversed sort.
+/// Scores the clusters and sorts them, the best first. Of clusters with equal scores, the name that
+/// sorts last comes first, as in upstream's reversed sort.
 pub(super) fn rank<'a>(cycle: &mut Cycle<'a>, clusters: &[&'a Cluster]) -> Result<Vec<Ranked<'a>>, Fault> {
     cycle.rank_preferences()?;
     let mut ranked = Vec::with_capacity(clusters.len());

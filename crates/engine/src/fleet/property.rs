@@ -1,10 +1,10 @@
-//! The properties of clusters, by name: figures of resources, and values that clusters report.
+//! Properties of clusters, by name: resource figures, and values that clusters report.
 
 use super::fault::Fault;
 
 const RESOURCE_PREFIX: &str = "resources.kubernetes-fleet.io/";
 
-/// Which figure of a resource.
+/// The kind of a resource figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Usage {
     Capacity,
@@ -12,7 +12,7 @@ pub enum Usage {
     Available,
 }
 
-/// A property of clusters: a figure of a resource, or a value that the cluster reports by name.
+/// A property of clusters: a resource figure, or a value that the cluster reports by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterProperty {
     Resource((Usage, Box<str>)),
@@ -20,7 +20,7 @@ pub enum ClusterProperty {
 }
 
 impl ClusterProperty {
-    /// Parses the name of a property. A malformed resource name is a fault.
+    /// Parses the name of a property. Fails if the name of a resource figure is malformed.
     pub fn parse(name: &str) -> Result<ClusterProperty, Fault> {
         let Some(figure) = name.strip_prefix(RESOURCE_PREFIX) else {
             return Ok(ClusterProperty::Reported(name.into()));
@@ -41,7 +41,7 @@ impl ClusterProperty {
         Ok(ClusterProperty::Resource((usage, resource.into())))
     }
 
-    /// The name that `parse` reads.
+    /// Returns the name, as accepted by `parse`.
     pub(super) fn name(&self) -> Box<str> {
         match self {
             ClusterProperty::Reported(name) => name.clone(),

@@ -1,4 +1,4 @@
-//! Makes the status of a policy snapshot: whether it is fulfilled, and the decision about each
+//! Builds the status of a policy snapshot: whether it is fulfilled, and the decision about each
 //! cluster.
 
 use std::collections::BTreeSet;
@@ -10,15 +10,15 @@ use super::filters::Refusal;
 use super::pipeline::Ranked;
 use super::request::PolicySnapshot;
 
-/// The most decisions that the API lists.
+/// Maximum number of decisions that the API lists.
 const DECISIONS_MAX: usize = 1000;
-/// How many of these may be about clusters that were not selected.
+/// Maximum number of these about clusters that were not selected.
 const UNSELECTED_MAX: usize = 20;
 
-/// A report whose generations are not set yet.
+/// A report without its generations.
 pub(super) struct ReportBuilder {
     pub(super) fulfilled: bool,
-    /// How many clusters were found for the policy.
+    /// Number of clusters found for the policy.
     pub(super) found: usize,
     pub(super) decisions: Vec<ClusterDecision>,
 }
@@ -44,8 +44,8 @@ impl ReportBuilder {
 }
 
 impl Report {
-    /// Whether both reports say the same. The order of decisions does not matter, because the names
-    /// of bindings are partly random.
+    /// Returns whether both reports are equal, regardless of the order of decisions, because the
+    /// names of bindings are partly random.
     pub(super) fn says_the_same_as(&self, other: &Report) -> bool {
         let head = |report: &Report| (report.observed_generation, report.generation, report.fulfilled);
         let set = |report: &Report| -> BTreeSet<ClusterDecision> { report.decisions.iter().cloned().collect() };
@@ -53,7 +53,7 @@ impl Report {
     }
 }
 
-/// Lists selected clusters first, then those with too low a score, then those that were refused.
+/// Lists selected clusters, then clusters with too low a score, then refused clusters.
 pub(super) fn list<'d>(
     selected: impl Iterator<Item = &'d ClusterDecision>,
     unpicked: &[Ranked<'_>],
@@ -66,8 +66,8 @@ pub(super) fn list<'d>(
         decisions.push(unpicked_decision(ranked));
         room -= 1;
     }
-    // A refused cluster may still hold a binding. It takes up its place in the list all the same,
-    // as upstream does (group `status`).
+    // A refused cluster may still have a binding. It takes up an entry in the list all the same, as
+    // upstream does (group `status`).
     for (cluster, refusal) in refused.iter().take(room) {
         if !listed.contains(&cluster.name) {
             decisions.push(unselected(&cluster.name, None, format!("ClusterUnschedulable, {refusal}")));

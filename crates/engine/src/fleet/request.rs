@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::topology_spread::SpreadConstraint;
 use ballast_k8s::{Time, Toleration};
 
-/// Everything that a cycle reads.
+/// The complete input of a cycle.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub now: Time,
@@ -19,7 +19,7 @@ pub struct Request<'a> {
     pub bindings: &'a [Binding],
 }
 
-/// The policy that is in force.
+/// The active policy.
 #[derive(Clone, Debug)]
 pub struct PolicySnapshot {
     pub name: Arc<str>,
@@ -27,16 +27,16 @@ pub struct PolicySnapshot {
     /// The generation of the placement that this snapshot belongs to.
     pub placement_generation: Result<i64, Fault>,
     pub placement: Placement,
-    /// The stored status. None: there is none, or it cannot be kept.
+    /// The stored status. None: it is absent or cannot be preserved.
     pub status: Option<Report>,
 }
 
-/// Which clusters the policy picks.
+/// The placement type: which clusters the policy picks.
 #[derive(Clone, Debug)]
 pub enum Placement {
     All(Requirements),
     Count {
-        /// How many clusters are wanted.
+        /// The number of clusters to pick.
         wanted: Result<usize, Fault>,
         requirements: Requirements,
         preferences: Vec<Preference>,
@@ -45,17 +45,17 @@ pub enum Placement {
     Fixed(Vec<Arc<str>>),
 }
 
-/// What every picked cluster must fulfil.
+/// Requirements for every picked cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Requirements {
-    /// One of these terms must match. Empty: nothing is required.
+    /// Alternative terms, of which one must match. Empty: every cluster matches.
     pub terms: Vec<AffinityTerm>,
     pub tolerations: Vec<Toleration>,
     /// The namespace that must exist on the cluster. None for cluster-scoped placements.
     pub namespace: Option<Box<str>>,
 }
 
-/// A binding of the placement: one cluster that was picked.
+/// A binding of the placement to a cluster that was picked.
 #[derive(Clone, Debug)]
 pub struct Binding {
     pub name: Arc<str>,

@@ -1,5 +1,5 @@
-//! Rules that the recorded cycles do not cover: cases that upstream leaves broken, and properties
-//! of every decision.
+//! Tests of cases that the recorded cycles do not cover: cases that upstream handles wrongly, and
+//! properties of every decision.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ fn run(fleet: &MemberClusters, placement: Placement, bindings: &[Binding]) -> De
     decide(&Request { now: now(), fleet, snapshot: &snapshot, bindings })
 }
 
-/// The writes as text: `create c`, `patch name`, `unschedule name`, `release name`.
+/// Returns the writes as text: `create c`, `patch name`, `unschedule name`, `release name`.
 fn writes(decision: &Decision) -> Vec<String> {
     let text = |write: &BindingWrite| match write {
         BindingWrite::Create { decision } => format!("create {}", decision.cluster),

@@ -1,14 +1,14 @@
-//! How evenly the bindings of a placement are spread over the values of a label, such as regions or
-//! zones.
+//! Topology spread constraints: limits on how unevenly the bindings of a placement are spread over
+//! the values of a label, such as regions or zones.
 //!
-//! Each value that some cluster carries is a domain, even if none of its clusters is eligible. The
-//! skew of a constraint is the difference between its fullest and its emptiest domain.
+//! Each value that some cluster has is a domain, even if none of its clusters is eligible. The skew
+//! of a constraint is the difference between its fullest and its emptiest domain.
 
 use std::collections::BTreeMap;
 
 use super::cluster::{Cluster, MemberClusters};
 
-/// Bounds how unevenly bindings are spread over the values of a label.
+/// A limit on how unevenly bindings are spread over the values of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpreadConstraint {
     pub max_skew: i32,
@@ -17,23 +17,23 @@ pub struct SpreadConstraint {
     pub when_unsatisfiable: WhenUnsatisfiable,
 }
 
-/// What happens to a cluster that would exceed the bound.
+/// The treatment of a cluster that would exceed the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenUnsatisfiable {
     DoNotSchedule,
     ScheduleAnyway,
 }
 
-/// What a violated ScheduleAnyway constraint costs a cluster.
+/// Score of a cluster that violates a ScheduleAnyway constraint.
 const VIOLATION_SCORE: i32 = -1000;
 
-/// A constraint, with its bindings counted.
+/// A constraint with the counts of bindings in its domains.
 pub(super) struct CountedConstraint<'a> {
     pub(super) constraint: &'a SpreadConstraint,
     bindings_by_domain: BTreeMap<&'a str, i32>,
     smallest: i32,
     largest: i32,
-    /// How many domains hold the smallest number of bindings.
+    /// Number of domains with the smallest number of bindings.
     smallest_domains: usize,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct SkewEffect {
 }
 
 impl<'a> CountedConstraint<'a> {
-    /// Counts the clusters that hold a live binding of the current snapshot.
+    /// Counts the clusters with a live binding of the current snapshot.
     pub(super) fn count(
         constraint: &'a SpreadConstraint,
         fleet: &'a MemberClusters,
@@ -63,7 +63,7 @@ impl<'a> CountedConstraint<'a> {
         CountedConstraint { constraint, bindings_by_domain, smallest, largest, smallest_domains }
     }
 
-    /// None: the cluster is in no domain.
+    /// Returns the effect of one more binding. None: the cluster is in no domain.
     fn effect(&self, cluster: &Cluster) -> Option<SkewEffect> {
         let count = *self.bindings_by_domain.get(cluster.label(&self.constraint.topology_key)?)?;
         let change = if count == self.largest {

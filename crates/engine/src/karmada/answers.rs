@@ -190,8 +190,8 @@ impl Pass {
         self.asked(request).is_ok()
     }
 
-    /// Adds the clusters whose member estimates can affect the decision for this binding. Adds none
-    /// if the capacity of clusters does not matter.
+    /// Adds the clusters with member estimates that can affect the decision for this binding. Adds
+    /// none if the capacity of clusters does not matter.
     pub fn shortlist(&mut self, request: &Request, list: &mut Shortlist) {
         let (Ok(placement), Some(questions)) = (self.placeable(request), &request.questions) else { return };
         if request.replicas <= 0 && request.components.is_empty() {

@@ -60,7 +60,7 @@ pub(super) fn held(cluster: Option<&Cluster>, target: &Target, components: &[Com
     i32::from(growth.is_empty() || cluster.is_some_and(|cluster| sets(cluster, &growth) > 0))
 }
 
-/// Returns whether there are no targets, or targets whose pods differ from the desired numbers.
+/// Returns whether there are no targets, or some target has other numbers of pods than desired.
 pub(super) fn changed(request: &Request, profile: &Profile) -> bool {
     if !profile.multiple_pod_templates || request.components.is_empty() {
         return false;
@@ -124,7 +124,7 @@ struct NodeRun {
     left: Vec<i64>,
 }
 
-/// Places one set after another, pod by pod, on the first node that has capacity.
+/// Assigns one set after another, pod by pod, to the first node that has capacity.
 fn sets_on_nodes(grades: &[Grade], components: &[Component], most: i64) -> i64 {
     let mut resources: Vec<&str> = Vec::new();
     for requirements in components.iter().filter_map(|component| component.requirements.as_ref()) {

@@ -40,7 +40,7 @@ impl<'a> Cover<'a> {
         self.dimensions.iter().enumerate().filter(|dimension| adds(*dimension)).count()
     }
 
-    /// Covers the groups of the site, and returns the dimensions whose group was not covered
+    /// Covers the groups of the site, and returns the dimensions in which the group was not covered
     /// before.
     fn cover(&mut self, site: usize) -> Vec<usize> {
         let mut new = Vec::new();

@@ -125,7 +125,7 @@ impl Requeue {
 }
 
 impl Placed {
-    /// Returns a placement whose condition names the violated rules, if there are any.
+    /// Creates a placement with a condition that names the violated rules, if there are any.
     pub(super) fn with_unkept(targets: Vec<Target>, term: Option<Box<str>>, unkept: Option<String>) -> Placed {
         Placed { targets, term, message: unkept.map(|what| format!("{SUCCESS_MESSAGE} But {what}.")) }
     }

@@ -19,8 +19,8 @@ pub(super) const UNLIMITED: i32 = i32::MAX;
 #[derive(Default)]
 pub(super) struct Estimates {
     tables: HashMap<Option<Shared<Requirements>>, EstimateTable>,
-    /// The clusters whose capacity has changed, in this order. Each table applies the changes when
-    /// it is used.
+    /// The clusters with changed capacity, in the order of the changes. Each table applies the
+    /// changes when it is used.
     changed: Vec<ClusterIndex>,
 }
 

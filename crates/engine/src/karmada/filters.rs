@@ -14,7 +14,7 @@ use super::workloads::Workloads;
 use crate::bits::Bits;
 use ballast_k8s::taint::Effect;
 
-/// One attempt to place one binding.
+/// The inputs of one attempt to schedule one binding.
 #[derive(Clone, Copy)]
 pub(super) struct AttemptContext<'a> {
     pub fleet: &'a ClusterSet,

@@ -1,4 +1,4 @@
-//! The choices of an optimiser for one workload: the clusters that its rules allow, and whether an
+//! The choices of an optimizer for one workload: the clusters that its rules allow, and whether an
 //! assignment keeps the rules about all targets together.
 
 use std::sync::Arc;

@@ -137,7 +137,7 @@ impl Pass {
         })
     }
 
-    /// Returns the first affinity group whose filters let all the clusters pass.
+    /// Returns the first affinity group with filters that accept all the clusters.
     fn term_for(
         &self,
         request: &Request,

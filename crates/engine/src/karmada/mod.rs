@@ -1,7 +1,7 @@
-//! Decides as Karmada's scheduler does, decision for decision, with the additions of the seeds.
+//! Decides as Karmada's scheduler does, decision for decision, with the additions of this project.
 //!
 //! ```text
-//!                  Request (placement, replicas, present targets, trigger)
+//!                  Request (placement, replicas, current targets, trigger)
 //!                     │
 //!   ClusterSet ───► Pass ── for each affinity group, until one attempt succeeds:
 //!   Workloads         │        filters    which clusters are feasible
@@ -34,12 +34,12 @@
 //! `Request::is_triggered` returns whether a trigger is pending. `Decision::mode` contains the mode
 //! of the pass.
 //!
-//! # Why it is quick
+//! # Performance
 //!
 //! A fleet has thousands of clusters, and a pass has thousands of bindings. So clusters are kept as
 //! bit sets and arrays by cluster index (`cluster_set`), and a filter narrows a whole set at once.
 //! Bindings with equal placements share the results of the shared filters, and bindings with equal
-//! requirements share estimates (`pass`, `estimate`). Buffers are kept from binding to binding.
+//! requirements share estimates (`pass`, `estimate`). Buffers are reused from binding to binding.
 //!
 //! # Modules
 //!
@@ -49,13 +49,13 @@
 //! - `cluster_set`: all clusters, indexed
 //! - `affinity`: selects clusters
 //! - `placement`: rules for clusters and division
-//! - `profile`: which rules a scheduler follows
+//! - `profile`: the settings and rules of a scheduler
 //! - `request`: one binding to decide
 //! - `decision`: the result
 //! - `reach`: which placements a changed cluster can affect
 //! - `workloads`: groups of workload affinity and anti-affinity
 //! - `filters`: why a cluster is not feasible
-//! - `bounds`: bounds the replicas of each cluster
+//! - `bounds`: bounds on the replicas of each cluster
 //! - `estimate`: how many replicas fit
 //! - `components`: how many sets of components fit
 //! - `candidate`: a feasible cluster
@@ -70,15 +70,15 @@
 //! - `search`: finds clusters that keep all spread constraints together
 //! - `settle`: checks results against all spread constraints
 //! - `within`: divides within bounds of clusters
-//! - `attempt`: one attempt among given candidates
+//! - `attempt`: one attempt with given candidates
 //! - `listing`: lists the candidates
 //! - `refused`: targets that stay while scheduling fails
 //! - `zero`: workloads of zero replicas
 //! - `pass`: many decisions over the same clusters
-//! - `wishes`: a pass that keeps spread constraints where it can
+//! - `wishes`: a pass with preferred spread constraints
 //! - `partly`: a pass that schedules a part of the replicas
 //! - `ledger`: a pass that moves capacity
-//! - `freedom`: what an optimiser may choose for a workload
+//! - `freedom`: the clusters that an optimizer may choose for a workload
 //! - `evenness`: whether the current division is about as even as a new one
 //! - `unkept`: violated rules that a division ignores
 //! - `room`: resources of replicas, for callers that track capacity

@@ -1,8 +1,8 @@
 //! One pass: decides many bindings against the same clusters, and shares the work they have in
 //! common.
 //!
-//! A pass owns its view of the clusters. The scheduler's passes leave it as it is. A plan takes and
-//! gives back capacity in it, from binding to binding, so that all its moves fit together.
+//! A pass owns its view of the clusters. The scheduler's passes do not change it. A plan reserves
+//! and releases capacity in it, from binding to binding, so that all its moves fit together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Pass {
     kinds: KindNumbers,
     cache_index: HashMap<FilterCacheKey, usize>,
     pub(super) filter_caches: Vec<FilterCache>,
-    /// Placements with some of their wishes as constraints.
+    /// Placements with some of their preferred constraints turned into required ones.
     pub(super) stricter: HashMap<(Shared<Placement>, Vec<bool>), Shared<Placement>>,
     pub(super) estimates: Estimates,
     pub(super) answered: AnsweredRoom,
@@ -46,19 +46,19 @@ pub struct Pass {
     pub(super) steps: usize,
     pub(super) candidates: Vec<Candidate>,
     feasible: Bits,
-    /// The feasible clusters that keep what they hold and take nothing more.
+    /// Feasible clusters that keep their replicas and take no more.
     closed: Bits,
-    /// Some only if a caller asked for an explanation.
+    /// `Some` only if the caller requested an explanation.
     pub(super) trace: Option<Trace>,
 }
 
-/// The most affinity groups whose failures a message tells.
+/// The most affinity groups with failures that a message contains.
 const GROUPS_TOLD_MAX: usize = 4;
 
 /// The most closed clusters that a message names.
 const CLOSED_NAMED_MAX: usize = 3;
 
-/// What the answers of the shared filters depend on.
+/// The inputs that the results of the shared filters depend on.
 #[derive(PartialEq, Eq, Hash)]
 struct FilterCacheKey {
     placement: Shared<Placement>,
@@ -69,7 +69,7 @@ struct FilterCacheKey {
     workload: bool,
 }
 
-/// A number for each kind of resource, so that a cache is found without copying names.
+/// Numbers for the kinds of resources, which find a cache without copying names.
 #[derive(Default)]
 struct KindNumbers {
     numbers: HashMap<Box<str>, HashMap<Box<str>, usize>>,
@@ -109,7 +109,7 @@ impl Pass {
         }
     }
 
-    /// Decides one binding. The decision counts for the workload groups of later requests.
+    /// Decides one binding. Later requests see the result in its workload groups.
     pub fn decide(&mut self, request: &Request) -> Decision {
         let mode = request.mode(&self.profile);
         let placement = match self.asked(request) {
@@ -121,20 +121,21 @@ impl Pass {
         decision
     }
 
-    /// Makes later requests see this workload where it was decided to go.
+    /// Records the decided targets of this workload for later requests.
     pub fn record(&mut self, request: &Request, decision: &Decision) {
         if let Some(targets) = decision.targets() {
             self.workloads.record(request, targets);
         }
     }
 
-    /// Makes later requests see this workload where it was, and not where it was decided to go.
+    /// Records the current targets of this workload for later requests, instead of the decided
+    /// ones.
     pub fn record_unmoved(&mut self, request: &Request) {
         self.workloads.record(request, &request.targets);
     }
 
-    /// Decides one binding in this mode, whether or not there is a reason for a pass.
-    /// Nothing is recorded: see `reassign`.
+    /// Decides one binding in this mode, whether or not a pass is due. Records nothing: see
+    /// `reassign`.
     pub fn decide_as(&mut self, request: &Request, mode: Mode) -> Decision {
         match self.placeable(request) {
             Ok(placement) => self.decided(request, placement, mode),
@@ -160,8 +161,9 @@ impl Pass {
         Decision { outcome, mode, unkept: None }
     }
 
-    /// Keeps the binding as a Steady pass would, until a Fresh pass succeeds. Only a Steady pass
-    /// spares the present targets, and a request for a better place must not lose the present one.
+    /// Retains the targets that a Steady pass would retain, until a Fresh pass succeeds. Only a
+    /// Steady pass spares the current targets, and a request for a better placement must not lose
+    /// the current one.
     ///
     /// Differs from Karmada (D2), where Fresh passes spare the same targets as Steady passes.
     fn keep_steady(&mut self, failed: Failed, request: &Request, placement: &Shared<Placement>) -> Failed {
@@ -170,7 +172,7 @@ impl Pass {
         self.trace = trace;
         let meanwhile = match steady {
             Outcome::Placed(placed) => Some(placed),
-            // A part is placed, and the condition says so.
+            // A part is placed, and the condition reports it.
             Outcome::Failed(steady) if steady.reason == Reason::PartlyScheduled => return steady,
             Outcome::Failed(steady) => steady.meanwhile,
             Outcome::Skipped(_) => None,
@@ -178,7 +180,7 @@ impl Pass {
         Failed { meanwhile, ..failed }
     }
 
-    /// Places the binding. Where that is refused, a Steady pass leaves what may stay.
+    /// Schedules the binding. If that fails, a Steady pass retains the targets that may stay.
     fn settle(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Outcome {
         if let Some(why) = contradicts(request, placement) {
             return Outcome::Failed(Failed::until_edited(Reason::Unschedulable, why, &self.profile));
@@ -199,8 +201,8 @@ impl Pass {
         }
     }
 
-    /// The clusters that several entries specify replicas for. For entries that select by label or
-    /// region, the answer depends on the clusters that exist.
+    /// Returns the clusters that several entries specify replicas for. For entries that select by
+    /// label or region, the result depends on the clusters that exist.
     pub fn overlaps(&self, request: &Request) -> Vec<Overlap> {
         match request.placement.as_ref().map(|placement| &placement.division) {
             Some(Division::Specified(Some(shares))) => specified::overlaps(shares, &self.fleet),
@@ -208,12 +210,12 @@ impl Pass {
         }
     }
 
-    /// Decides, and explains the decision.
+    /// Decides one binding, and explains the decision.
     pub fn explain(&mut self, request: &Request) -> (Decision, Trace) {
         self.traced(|pass| pass.decide(request))
     }
 
-    /// `decide_as` with an explanation.
+    /// Decides like `decide_as`, and explains the decision.
     pub fn explain_as(&mut self, request: &Request, mode: Mode) -> (Decision, Trace) {
         self.traced(|pass| pass.decide_as(request, mode))
     }
@@ -226,7 +228,7 @@ impl Pass {
         (decision, trace)
     }
 
-    /// The placement, if the binding is one for this scheduler.
+    /// Returns the placement, if this scheduler is responsible for the binding.
     pub(super) fn placeable<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
         let scheduler = if request.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &request.scheduler_name };
         // Differs from Karmada (D5): a binding with a placement is enough; no policy needs to
@@ -245,7 +247,7 @@ impl Pass {
         request.placement.as_ref().ok_or(Skip::NoPlacement(requeue))
     }
 
-    /// The placement, if there is a reason for a pass.
+    /// Returns the placement, if a pass is due.
     pub(super) fn asked<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
         let placement = self.placeable(request)?;
         let asked = request.placement_changed
@@ -258,7 +260,7 @@ impl Pass {
         if asked { Ok(placement) } else { Err(Skip::Unchanged) }
     }
 
-    /// Whether new replicas of the workload may go to the cluster, as far as filters decide.
+    /// Returns whether the filters allow new replicas of the workload on the cluster.
     pub fn is_open_to(&self, request: &Request, cluster: &Cluster) -> bool {
         let Some(placement) = request.placement.as_deref().filter(|_| !cluster.deleting) else { return false };
         let terms = self.terms_in_order(request, placement, Mode::Fresh);
@@ -271,12 +273,12 @@ impl Pass {
     }
 
     /// Tries the affinity groups one at a time. A Steady pass starts from the observed group, a
-    /// Fresh pass from the first (C9).
+    /// Fresh pass from the first one (C9).
     fn place(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Outcome {
         let mut failures: Vec<(Option<usize>, Failure)> = Vec::new();
         for position in self.terms_in_order(request, placement, mode) {
             match self.attempt(request, placement, position, mode) {
-                // A workload of no replicas gets no targets. Karmada does not count that as a
+                // A workload of zero replicas gets no targets. Karmada does not treat that as a
                 // choice of the group.
                 Ok(targets) if targets.is_empty() && !failures.is_empty() && !self.profile.deviates() => {}
                 Ok(targets) => {
@@ -308,8 +310,8 @@ impl Pass {
         Outcome::Failed(Failed { message, ..first })
     }
 
-    /// The affinity groups in the order in which they are tried, by position. None: the placement
-    /// has no groups.
+    /// Returns the positions of the affinity groups in the order in which they are tried. `None`
+    /// stands for a placement without groups.
     pub(super) fn terms_in_order(&self, request: &Request, placement: &Placement, mode: Mode) -> Vec<Option<usize>> {
         if placement.terms.is_empty() {
             return vec![None];
@@ -317,7 +319,7 @@ impl Pass {
         let observed = placement.terms.iter().position(|term| term.name == request.observed_term).unwrap_or(0);
         let start = if mode == Mode::Fresh { 0 } else { observed };
         let all = 0..placement.terms.len();
-        // Differs from Karmada (D60), which never goes back to a group before the observed one.
+        // Differs from Karmada (D60), which never returns to a group before the observed one.
         if self.profile.deviates() {
             std::iter::once(start).chain(all.filter(|position| *position != start)).map(Some).collect()
         } else {
@@ -344,7 +346,7 @@ impl Pass {
         }
     }
 
-    /// Lists the clusters that the binding may go to. Returns the position of their cache.
+    /// Lists the candidate clusters for the binding. Returns the position of their cache.
     pub(super) fn list_candidates(
         &mut self,
         request: &Request,
@@ -428,10 +430,11 @@ impl Pass {
         result
     }
 
-    /// Places a workload of no replicas: it stays where it is, or goes where one replica would.
+    /// Schedules a workload of zero replicas: it keeps its clusters, or goes where one replica
+    /// would.
     ///
-    /// Differs from Karmada (D64): there such a workload loses all its clusters or gets all of
-    /// them, as its resource requests decide.
+    /// Differs from Karmada (D64), where such a workload loses all its clusters or gets all of
+    /// them, depending on its resource requests.
     fn place_nothing(
         &mut self,
         request: &Request,
@@ -439,7 +442,7 @@ impl Pass {
         term: Option<usize>,
         mode: Mode,
     ) -> Result<Vec<Target>, Failure> {
-        // Overflow tiers count for workloads only, and this is one.
+        // Overflow tiers apply to workloads only, and this is one.
         let one = Request { replicas: 1, ..request.clone() };
         let (result, unlisted) = self.cluster_for_nothing(&one, placement, term, mode);
         if self.trace.is_some() {
@@ -463,8 +466,8 @@ impl Pass {
         result
     }
 
-    /// Where a workload stays or goes that wants no replicas, and why not to the other clusters.
-    /// `one` is the request for one replica.
+    /// Returns the targets of a workload of zero replicas, and the reason why other clusters are
+    /// not among them. `one` is the request with one replica.
     fn cluster_for_nothing(
         &mut self,
         one: &Request,
@@ -481,7 +484,8 @@ impl Pass {
             stays.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             return (Ok(stays), "a workload of no replicas stays where it is");
         }
-        // It needs no room, and one cluster keeps no constraint on several.
+        // The workload needs no capacity, and with one cluster no constraint on several can be
+        // kept.
         let any = self.fleet.iter().find(fits).map(|cluster| vec![nothing(&cluster.name)]);
         let one = Request { targets: Vec::new(), ..one.clone() };
         let trace = self.trace.take();
@@ -493,7 +497,8 @@ impl Pass {
         (chosen, "a workload of no replicas needs one cluster")
     }
 
-    /// The cache for a placement, a group and a kind of resource. The first call fills it.
+    /// Returns the position of the cache for a placement, a group and a kind of resource. The first
+    /// call fills the cache.
     pub(super) fn cache(
         &mut self,
         request: &Request,
@@ -539,7 +544,8 @@ impl Pass {
     }
 }
 
-/// Specified replicas that do not add up to the workload's replicas are not scheduled (R139).
+/// Returns an error message if the specified replicas do not add up to the workload's replicas.
+/// Such a workload is not scheduled (R139).
 fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
     let Division::Specified(Some(shares)) = &placement.division else { return None };
     let (specified, wanted) = (specified::total(shares), i64::from(request.replicas.max(0)));
@@ -548,8 +554,8 @@ fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
     })
 }
 
-/// Names the clusters that a placement lacks the capacity of because they take nothing more, as the
-/// end of a message. Empty: there are none.
+/// Returns the end of a message that names the clusters which take no more replicas. Empty if there
+/// are none.
 fn closed_in_words(context: &AttemptContext<'_>, closed: &Bits) -> String {
     let mut named: Vec<&Cluster> = closed.iter().map(|index| &**context.fleet.cluster(index)).collect();
     if named.is_empty() {
@@ -567,7 +573,7 @@ fn closed_in_words(context: &AttemptContext<'_>, closed: &Bits) -> String {
     format!("; no more replicas go to {}{more}", named.join(", "))
 }
 
-/// The message of `NoClusterFit`: how many clusters are out, by reason.
+/// Returns the message of `NoClusterFit`: the number of rejected clusters by reason.
 fn no_cluster_fits(context: &AttemptContext<'_>) -> String {
     let mut reasons: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
     for cluster in context.fleet.iter().filter(|cluster| !cluster.deleting) {

@@ -10,23 +10,24 @@ use ballast_k8s::Toleration;
 /// The rules by which clusters are chosen and replicas are divided.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Placement {
-    /// None: every cluster is a candidate (R106).
+    /// `None` makes every cluster a candidate (R106).
     pub affinity: Option<Affinity>,
-    /// The affinity groups, tried in this order, one at a time (R101). Empty: `affinity` alone.
+    /// The affinity groups, tried one at a time in this order (R101). If empty, only `affinity`
+    /// applies.
     pub terms: Vec<AffinityTerm>,
     pub tolerations: Vec<Toleration>,
     pub spread: Vec<SpreadConstraint>,
-    /// Constraints that are kept where that costs no move and no affinity group, the first ones
-    /// before the others.
+    /// Constraints that are kept only if that moves no replica and rejects no affinity group.
+    /// Earlier ones take precedence.
     pub wishes: Vec<SpreadConstraint>,
     pub division: Division,
-    /// How many replicas each cluster has that gets any (S7).
+    /// Bounds on the replicas of each cluster that gets any (S7).
     pub bounds: Vec<ClusterBound>,
-    /// Whether a part of the replicas is placed where not all of them fit.
+    /// Whether a part of the replicas is placed if not all of them fit.
     pub what_fits: bool,
 }
 
-/// One affinity group, with the overflow tiers that take what it has no capacity for.
+/// One affinity group, with the overflow tiers for the replicas that it has no capacity for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AffinityTerm {
     pub name: Box<str>,
@@ -35,16 +36,17 @@ pub struct AffinityTerm {
     pub overflow: Vec<Affinity>,
 }
 
-/// Bounds the number of groups that the chosen clusters fall into.
+/// Bounds on the number of groups that the chosen clusters belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SpreadConstraint {
     pub by: SpreadBy,
     pub min: i64,
-    /// 0: no maximum.
+    /// 0 means no maximum.
     pub max: i64,
 }
 
-/// Bounds the replicas of each cluster that `target` selects and that gets any.
+/// Bounds on the replicas of each cluster that `target` selects. A cluster without replicas is
+/// exempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClusterBound {
     pub target: Affinity,
@@ -52,7 +54,7 @@ pub struct ClusterBound {
     pub max: i64,
 }
 
-/// What clusters are grouped by.
+/// The attribute that clusters are grouped by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SpreadBy {
     Cluster,
@@ -74,26 +76,27 @@ impl fmt::Display for SpreadBy {
     }
 }
 
-/// How replicas are divided among the selected clusters.
+/// The strategy that divides replicas among the selected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Division {
     /// Each cluster gets all replicas.
     #[default]
     Duplicated,
-    /// By weight, without regard to capacity. None: no weights are given, so all clusters weigh the
-    /// same.
+    /// By weight, regardless of capacity. `None` means that no weights are specified: all clusters
+    /// have the same weight.
     Static(Option<Vec<Weight>>),
     /// In proportion to the free capacity.
     Dynamic,
     /// On as few clusters as possible.
     Aggregated,
-    /// By the numbers that the user gives (R130). None: no numbers are given, so all clusters weigh
-    /// the same (R142).
+    /// By the numbers that the user specifies (R130). `None` means that there are no numbers: all
+    /// clusters have the same weight (R142).
     Specified(Option<Vec<Share>>),
     /// All replicas of the workload on the clusters that any of the affinities selects. A
-    /// difference is shared evenly over these clusters (R136, R137). Empty: on all candidates.
+    /// difference is shared evenly over these clusters (R136, R137). An empty list selects all
+    /// candidates.
     Together(Vec<Affinity>),
-    /// A strategy that this scheduler does not know, in the words of the placement.
+    /// A strategy that this scheduler does not support, as the placement spells it.
     Unsupported { scheduling_type: Box<str>, preference: Box<str> },
 }
 
@@ -104,7 +107,7 @@ pub struct Weight {
     pub weight: i64,
 }
 
-/// The total of replicas on the clusters that `target` selects (R145).
+/// The total number of replicas on the clusters that `target` selects (R145).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Share {
     pub target: Affinity,
@@ -112,21 +115,22 @@ pub struct Share {
 }
 
 impl Placement {
-    /// Every affinity that a pass may choose clusters by. None: it may choose any cluster (R106).
+    /// Returns every affinity that a pass may select clusters by, or `None` if it may select any
+    /// cluster (R106).
     pub(super) fn affinities(&self) -> Option<impl Iterator<Item = &Affinity>> {
-        // If both are given, the affinity counts, not the groups.
+        // The affinity takes precedence over the groups.
         let terms = if self.affinity.is_some() { &[][..] } else { &self.terms[..] };
         let of_terms = terms.iter().flat_map(|term| std::iter::once(&term.affinity).chain(&term.overflow));
         (self.affinity.is_some() || !terms.is_empty()).then(|| self.affinity.iter().chain(of_terms))
     }
 
-    /// Whether some pass may choose the cluster, as far as affinities decide.
+    /// Returns whether the affinities allow a pass to select the cluster.
     pub fn can_choose(&self, cluster: &Cluster) -> bool {
         self.affinities().is_none_or(|mut affinities| affinities.any(|affinity| affinity.matches(cluster)))
     }
 
-    /// Whether spread constraints do not apply. They do not for a division by static weight or by
-    /// specified replicas. They do if the weight preference is there but empty.
+    /// Returns whether the division ignores spread constraints. Divisions by static weight and by
+    /// specified replicas do, unless the list of weights is present but empty.
     pub(super) fn ignores_spread(&self) -> bool {
         match &self.division {
             Division::Static(None) => true,
@@ -136,25 +140,25 @@ impl Placement {
         }
     }
 
-    /// Whether there are spread constraints, and the division does not ignore them.
+    /// Returns whether there are spread constraints that the division does not ignore.
     pub fn keeps_spread(&self) -> bool {
         !self.spread.is_empty() && !self.ignores_spread()
     }
 
-    /// Whether replicas are divided by the room that clusters have. Only then do bounds hold, and
-    /// only then can a part of the replicas fit.
+    /// Returns whether replicas are divided by the free capacity of clusters. Only then do bounds
+    /// apply, and only then can a part of the replicas be placed.
     pub(super) fn divides_by_room(&self) -> bool {
         matches!(self.division, Division::Dynamic | Division::Aggregated)
     }
 
-    /// The constraints that apply: of several by the same field, the last one.
+    /// Returns the constraints that apply: the last one for each attribute.
     pub(super) fn spread_in_force(&self) -> impl Iterator<Item = &SpreadConstraint> {
         let spread = &self.spread;
         let applies = |(at, one): &(usize, &SpreadConstraint)| !spread[at + 1..].iter().any(|later| later.by == one.by);
         spread.iter().enumerate().filter(applies).map(|(_, one)| one)
     }
 
-    /// The last constraint by `by`. If there are several, only the last counts.
+    /// Returns the constraint by `by` that applies: the last one.
     pub(super) fn spread_by(&self, by: &SpreadBy) -> Option<&SpreadConstraint> {
         self.spread.iter().rev().find(|spread| spread.by == *by)
     }

@@ -1,6 +1,7 @@
-//! Which rules apply where Karmada's scheduler and this one differ.
+//! The settings of a scheduler, and which rules apply where Karmada's scheduler and this one
+//! differ.
 
-/// The scheduler that serves bindings which name none.
+/// The name of the scheduler for bindings that specify none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// The settings of the scheduler that decisions depend on.
@@ -11,29 +12,29 @@ pub struct Profile {
     pub scheduler_name: Box<str>,
     /// Whether workload affinity and anti-affinity apply.
     pub workload_affinity: bool,
-    /// Whether quotas hold (`FederatedQuotaEnforcement`). Decisions do not depend on it: a
-    /// placement that a quota refuses is refused when it is written.
+    /// Whether quotas are enforced (`FederatedQuotaEnforcement`). Decisions do not depend on it: a
+    /// quota rejects a placement when it is written.
     pub federated_quotas: bool,
     /// Whether workloads of several pod templates are placed as one set when they go to one
     /// cluster.
     pub multiple_pod_templates: bool,
-    /// Whether bindings are scheduled of which no label says that a policy manages them (D5).
+    /// Whether bindings are scheduled that have no label of a managing policy (D5).
     pub unmanaged: bool,
-    /// Whether each selected cluster that gets no replicas is a target, too
+    /// Whether each selected cluster that gets no replicas is also a target
     /// (`--enable-empty-workload-propagation`).
     pub empty_workloads: bool,
-    /// Whether what was placed and no report shows yet counts as used
+    /// Whether replicas that are placed and not yet reported count as used
     /// (`SchedulingOvercommitProtection`).
     pub reserves: bool,
-    /// How many seconds a placement is reserved where no report tells a number of replicas
-    /// (`--reservation-ttl`).
+    /// The number of seconds for which a placement reserves capacity if no report contains a number
+    /// of replicas (`--reservation-ttl`).
     pub reservation_ttl: i64,
 }
 
-/// `Profile::reservation_ttl` as upstream has it: five minutes.
+/// Upstream's default of `Profile::reservation_ttl`: five minutes.
 pub const RESERVATION_TTL: i64 = 300;
 
-/// The rules that a profile decides by.
+/// The set of rules that decisions follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// The same decisions as Karmada's scheduler.
@@ -43,7 +44,7 @@ pub enum Rules {
 }
 
 impl Profile {
-    /// Karmada's rules, with the features that Karmada turns on by default.
+    /// Returns Karmada's rules, with the features that Karmada enables by default.
     pub fn karmada() -> Profile {
         Profile {
             rules: Rules::Karmada,
@@ -58,7 +59,7 @@ impl Profile {
         }
     }
 
-    /// This project's rules. Fields that ask for a feature are honoured without a feature gate.
+    /// Returns this project's rules. Features that a field requests need no feature gate.
     pub fn ours() -> Profile {
         Profile {
             rules: Rules::Default,

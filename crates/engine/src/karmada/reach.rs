@@ -1,9 +1,9 @@
 //! Finds the placements that can choose a given cluster, without trying each placement.
 //!
-//! An affinity is indexed by an anchor: a name, a label or a place that every cluster it selects
-//! has. If there is none, the anchor is `Anything`. A look-up goes through the anchors that the
-//! cluster has, and tries only the placements there. So the index may find too many placements
-//! before it tries them, but never too few.
+//! An affinity is indexed by an anchor: a name, a label or a topology domain that every selected
+//! cluster has. Without one, the anchor is `Anything`. A look-up visits the anchors of the cluster,
+//! and tries only the placements there. So the index may visit too many placements, but never too
+//! few.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ pub struct Reach {
     filed: HashMap<Anchor, BTreeSet<u32>>,
 }
 
-/// Something that a cluster has.
+/// An attribute of a cluster.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Anchor {
     Anything,
@@ -57,7 +57,7 @@ impl Reach {
         self.placements.get(&number)
     }
 
-    /// The numbers of the placements that can choose the cluster in its present state.
+    /// Returns the numbers of the placements that can choose the cluster in its present state.
     pub fn choosing(&self, cluster: &Cluster) -> BTreeSet<u32> {
         let label = |(key, value): &(Box<str>, Box<str>)| {
             [Anchor::LabelKey(key.clone()), Anchor::Label(key.clone(), value.clone())]
@@ -83,7 +83,7 @@ fn anchors(placement: &Placement) -> BTreeSet<Anchor> {
     }
 }
 
-/// Anchors such that every cluster the affinity selects has at least one of them.
+/// Returns anchors such that every selected cluster has at least one of them.
 fn anchors_of(affinity: &Affinity) -> Vec<Anchor> {
     if affinity.fault().is_some() {
         return Vec::new();

@@ -1,10 +1,10 @@
-//! What stays of a placement while no new one is found.
+//! Targets that stay while scheduling fails.
 //!
-//! A refused pass takes away the targets that the selection forbids, and leaves all others. It
-//! never refuses to shrink. Differs from Karmada (D61), where a refused pass leaves everything.
+//! A failed pass removes the targets that the selection forbids, and keeps all others. It never
+//! refuses to scale down. Differs from Karmada (D61), where a failed pass keeps all targets.
 //!
-//! A rule that the targets break already is no reason to refuse: if all that the workload wants
-//! stays where it is, the pass succeeds (D129).
+//! A rule that the targets violate already is no reason to fail: if all replicas can stay on their
+//! clusters, the pass succeeds (D129).
 
 use super::cluster::Cluster;
 use super::cluster_set::ClusterSet;
@@ -18,7 +18,7 @@ use super::settle;
 use super::workloads::Workloads;
 use crate::webster::{self, Party};
 
-/// The targets to write. None: all stay as they are.
+/// Returns the targets to write while scheduling fails. `None` if all targets stay unchanged.
 pub(super) fn meanwhile(context: &AttemptContext<'_>) -> Option<Placed> {
     let request = context.request;
     let mut targets: Vec<Target> = staying(context).cloned().collect();
@@ -34,11 +34,10 @@ pub(super) fn meanwhile(context: &AttemptContext<'_>) -> Option<Placed> {
     (!same).then_some(Placed { targets, term: None, message: None })
 }
 
-/// Returns the present targets with as many replicas as are wanted, if all of them may stay, none
-/// has to take more, and they break rules about all targets together. The condition names the
-/// rules.
+/// Returns the current targets with the requested replicas, if all of them may stay, none has to
+/// take more, and they violate rules about all targets together. The condition names the rules.
 ///
-/// `None` after an edit: the new placement was requested, and is refused.
+/// `None` after an edit: the new placement was requested, and fails.
 pub(super) fn kept(context: &AttemptContext<'_>) -> Option<Placed> {
     let AttemptContext { request, placement, profile, .. } = *context;
     let in_use = match placement.terms.iter().find(|term| term.name == request.observed_term) {
@@ -64,7 +63,8 @@ pub(super) fn kept(context: &AttemptContext<'_>) -> Option<Placed> {
         }
     }
     let context = AttemptContext { term: in_use, ..*context };
-    // What it is being evicted from may have kept a rule: then the rule is not broken already.
+    // A cluster that the workload is being evicted from may have kept a rule. Then the rule is not
+    // violated yet.
     let evicting =
         request.evicting.iter().map(|name| Target { name: (&**name).into(), replicas: 1, components: Vec::new() });
     let before: Vec<Target> = request.targets.iter().cloned().chain(evicting).collect();
@@ -75,18 +75,18 @@ pub(super) fn kept(context: &AttemptContext<'_>) -> Option<Placed> {
     Some(Placed::with_unkept(targets, in_use.map(|term| term.name.clone()), Some(broken)))
 }
 
-/// Whether each target has the whole workload.
+/// Returns whether each target has the whole workload.
 fn is_copied(context: &AttemptContext<'_>) -> bool {
     !context.request.is_divisible() || context.placement.division == Division::Duplicated
 }
 
-/// The targets that the selection does not forbid.
+/// Returns the targets that the selection does not forbid.
 pub(super) fn staying<'c>(context: &AttemptContext<'c>) -> impl Iterator<Item = &'c Target> + use<'c> {
     let context = *context;
     context.request.targets.iter().filter(move |target| may_stay(&context, target))
 }
 
-/// Whether the group in use allows the target.
+/// Returns whether the group in use allows the target.
 fn may_stay(context: &AttemptContext<'_>, target: &Target) -> bool {
     let Some(cluster) = context.fleet.find(&target.name).filter(|cluster| !cluster.deleting) else { return false };
     in_group_in_use(context.request, &context.placement.terms, |term| {
@@ -95,7 +95,8 @@ fn may_stay(context: &AttemptContext<'_>, target: &Target) -> bool {
     .is_none()
 }
 
-/// The objection in the group in use. If none is known, any group will do.
+/// Returns the objection in the group in use. If that group is unknown, any group may allow the
+/// cluster.
 fn in_group_in_use(
     request: &Request,
     terms: &[AffinityTerm],
@@ -108,9 +109,9 @@ fn in_group_in_use(
     }
 }
 
-/// Why the placement does not select the cluster (any more): by its affinity, or because the
-/// cluster lacks what it is spread by. A pass takes such a target away, also where the workload
-/// runs.
+/// Returns the reason why the placement does not select the cluster (any more): its affinity, or a
+/// topology attribute that the cluster lacks. A pass removes such a target, even if the workload
+/// runs there.
 pub fn unselected(request: &Request, cluster: &Cluster, fleet: &ClusterSet, profile: &Profile) -> Option<String> {
     let placement = request.placement.as_ref()?;
     let workloads = &Workloads::default();
@@ -122,7 +123,7 @@ pub fn unselected(request: &Request, cluster: &Cluster, fleet: &ClusterSet, prof
     in_group_in_use(request, &placement.terms, objection).map(|(_, reason)| reason)
 }
 
-/// Takes away what is more than wanted, in proportion to what is there.
+/// Removes surplus replicas in proportion to the replicas of each target.
 fn shrink(targets: &mut Vec<Target>, wanted: i32) {
     let held: i64 = targets.iter().map(|target| i64::from(target.replicas.max(0))).sum();
     if held <= i64::from(wanted) {

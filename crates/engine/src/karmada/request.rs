@@ -1,5 +1,5 @@
-//! One binding as the engine reads it: what to place, where it is placed now, and whether a pass is
-//! wanted.
+//! One binding as the engine reads it: the object to schedule, its current placement, and whether a
+//! pass is due.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -22,49 +22,50 @@ pub struct Request {
     pub name: Box<str>,
     pub generation: i64,
     pub deleting: bool,
-    /// Whether a label says that a policy or another binding made this binding.
+    /// Whether a label names the policy or binding that created this binding.
     pub managed: bool,
-    /// Empty: the default scheduler.
+    /// Empty for the default scheduler.
     pub scheduler_name: Box<str>,
     pub suspended: bool,
     pub resource: Resource,
     pub placement: Option<Shared<Placement>>,
     /// Whether the placement differs from the last applied one in a part that the scheduler reads.
     pub placement_changed: bool,
-    /// Whether no pass has applied any placement yet. Then `placement_changed` means that nothing
-    /// is known of an earlier one.
+    /// Whether no pass has applied a placement yet. Then `placement_changed` does not mean that the
+    /// placement was edited.
     pub never_applied: bool,
     pub replicas: i32,
     pub requirements: Option<Shared<Requirements>>,
     /// Several pod templates, each with its own replicas.
     pub components: Vec<Component>,
-    /// Where the workload is placed now. The order matters in one case (see `assign`).
+    /// The current targets. Their order matters in one case (see `assign`).
     pub targets: Vec<Target>,
     /// Clusters that the workload is being evicted from.
     pub evicting: Vec<Box<str>>,
-    /// What it still holds on clusters that it is being evicted from, and is no target of. This is
-    /// room of its own until it has left (RM4).
+    /// Replicas on clusters that the workload is being evicted from and that are not its targets.
+    /// Until they have left, they count as free capacity for this workload (RM4).
     pub leaving: Vec<Target>,
-    /// Clusters with a taint that the workload tolerates no longer: its time has run out.
+    /// Clusters with a taint that the workload tolerated until its toleration expired.
     pub outstayed: Vec<Box<str>>,
-    /// Clusters that nothing is sent to at present. Of equal clusters, the others come first (T6).
+    /// Clusters to which changes are not propagated at present. Among equal clusters, the others
+    /// are preferred (T6).
     pub paused: Vec<Box<str>>,
     pub force: bool,
     pub triggered_at: Option<Time>,
-    /// Whether a trigger was accepted that no pass has served, whatever the times say.
+    /// Whether no pass has served an accepted trigger yet, regardless of the times.
     pub pass_pending: bool,
     pub last_scheduled_at: Option<Time>,
-    /// The affinity group that the last pass chose. Empty: none.
+    /// The affinity group that the last pass chose, or empty.
     pub observed_term: Box<str>,
     pub priority: i32,
     pub groups: WorkloadGroups,
-    /// What estimators can be asked about the workload. `None`: its caller asks none.
+    /// The queries to estimators about the workload. `None` if the caller sends none.
     pub questions: Option<Questions>,
-    /// Why the binding cannot be read, if it cannot.
+    /// The reason why the binding is invalid, if it is.
     pub fault: Option<Box<str>>,
 }
 
-/// The object that the binding places.
+/// The object that the binding propagates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Resource {
     pub api_version: Box<str>,
@@ -74,20 +75,20 @@ pub struct Resource {
     pub uid: Box<str>,
 }
 
-/// Groups for workload affinity: a workload goes where others of its affinity group are, and where
-/// none of its anti-affinity group is. Empty: no group.
+/// The groups for workload affinity. A workload goes to the clusters of its affinity group, and to
+/// none of the clusters of its anti-affinity group. Empty means no group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WorkloadGroups {
     pub affinity: Box<str>,
     pub anti_affinity: Box<str>,
 }
 
-/// A cluster that the workload is placed on.
+/// A cluster that the workload is assigned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub name: Arc<str>,
     pub replicas: i32,
-    /// Empty, or the replicas by component.
+    /// The replicas by component, or empty.
     pub components: Vec<TargetComponent>,
 }
 
@@ -98,7 +99,7 @@ pub struct TargetComponent {
     pub replicas: i32,
 }
 
-/// What one replica needs: only positive amounts, sorted by resource.
+/// The resource requests of one replica: only positive amounts, sorted by resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requirements {
     pub amounts: Box<[(Box<str>, Quantity)]>,
@@ -112,7 +113,7 @@ pub struct Component {
     pub requirements: Option<Requirements>,
 }
 
-/// A value with its hash. It is cheap to clone and to look up.
+/// A value with its hash. Cheap to clone and to look up.
 #[derive(Debug)]
 pub struct Shared<T> {
     value: Arc<T>,
@@ -155,24 +156,24 @@ impl<T> Hash for Shared<T> {
     }
 }
 
-/// Whether a pass builds on the present targets.
+/// Whether a pass builds on the current targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Mode {
-    /// With as few moves as possible.
+    /// Moves as few replicas as possible.
     Steady,
-    /// As if nothing were placed yet.
+    /// Ignores the current targets.
     Fresh,
 }
 
-/// Up to so many targets are searched one after the other, which takes no memory. Nearly all
-/// bindings have fewer.
+/// The most targets that are searched linearly, which needs no memory. Nearly all bindings have
+/// fewer.
 const SEARCHED_TARGETS_MAX: usize = 32;
 
-/// Finds targets by the name of their cluster. A binding may have thousands of targets, so that a
-/// search for each of them would cost the square of their number.
+/// An index of targets by cluster. A binding may have thousands of targets, and a linear search for
+/// each of them would take quadratic time.
 pub struct TargetIndex<'t> {
     targets: &'t [Target],
-    /// Empty up to `SEARCHED_TARGETS_MAX`.
+    /// Empty up to `SEARCHED_TARGETS_MAX` targets.
     by_name: HashMap<&'t str, &'t Target>,
 }
 
@@ -190,43 +191,44 @@ impl<'t> TargetIndex<'t> {
         }
     }
 
-    /// The replicas on `cluster`. 0 if it is no target.
+    /// Returns the replicas on `cluster`, or 0 if it is not a target.
     pub fn replicas_on(&self, cluster: &str) -> i64 {
         self.find(cluster).map_or(0, |target| i64::from(target.replicas))
     }
 }
 
 impl Request {
-    /// Whether a trigger is pending: it requests a Fresh pass, and no pass has served it yet.
+    /// Returns whether a trigger is pending: it requests a Fresh pass, and no pass has served it
+    /// yet.
     pub fn is_triggered(&self, profile: &Profile) -> bool {
         let triggered = match (self.triggered_at, self.last_scheduled_at) {
-            // Differs from Karmada (D21), which goes by the times alone.
+            // Differs from Karmada (D21), which compares only the times.
             (Some(triggered), Some(last)) => triggered > last || self.pass_pending,
-            // Differs from Karmada (D6): a trigger counts even if no pass has succeeded before.
+            // Differs from Karmada (D6): a trigger is valid even if no pass has succeeded before.
             (Some(_), None) => profile.deviates(),
             (None, _) => self.pass_pending,
         };
         triggered || self.force
     }
 
-    /// Fresh if a trigger is pending, Steady otherwise.
+    /// Returns `Fresh` if a trigger is pending, and `Steady` otherwise.
     pub fn mode(&self, profile: &Profile) -> Mode {
         if self.is_triggered(profile) { Mode::Fresh } else { Mode::Steady }
     }
 
-    /// Whether the object has replicas or pods, unlike a Service or a ConfigMap.
+    /// Returns whether the object has replicas or pods, unlike a Service or a ConfigMap.
     pub fn is_workload(&self) -> bool {
         self.replicas > 0 || self.requirements.is_some() || !self.components.is_empty()
     }
 
-    /// Whether the replicas can be divided among clusters. A workload of several pod templates is
-    /// placed as a whole, like an object without replicas.
+    /// Returns whether the replicas can be divided among clusters. A workload of several pod
+    /// templates is placed as a whole, like an object without replicas.
     pub fn is_divisible(&self) -> bool {
         (self.replicas > 0 || self.requirements.is_some()) && self.components.len() <= 1
     }
 
-    /// The copies that are leaving a cluster, beyond those that are on it as a target: as many more
-    /// find room there.
+    /// Returns the number of copies that are leaving a cluster, beyond the copies on it as a
+    /// target. They count as free capacity for this workload there.
     pub(super) fn own_leaving(&self, cluster: &str) -> i64 {
         let of_target =
             |target: &Target| i64::from(if self.is_divisible() { target.replicas } else { target.replicas.max(1) });
@@ -234,19 +236,21 @@ impl Request {
             targets.iter().filter(|target| *target.name == *cluster).map(of_target).sum()
         };
         match copies(&self.leaving) {
-            // Nearly always, and a binding may have thousands of targets.
+            // The common case: a binding may have thousands of targets, which are not searched
+            // then.
             0 => 0,
             leaving => (leaving - copies(&self.targets)).max(0),
         }
     }
 
-    /// Whether the clusters share the replicas. If not, each of them has all, or there are none.
+    /// Returns whether the clusters share the replicas. If not, each of them has all, or there are
+    /// none.
     pub fn is_shared(&self) -> bool {
         let duplicates = self.placement.as_ref().is_some_and(|placement| placement.division == Division::Duplicated);
         self.is_divisible() && !duplicates
     }
 
-    /// Whether the targets hold another number of replicas than the workload wants.
+    /// Returns whether the targets hold another number of replicas than the workload requests.
     pub(super) fn has_other_replicas_than(&self, placement: &Placement) -> bool {
         let wanted = i64::from(self.replicas);
         match placement.division {
@@ -255,29 +259,29 @@ impl Request {
         }
     }
 
-    /// Whether any change of clusters needs a pass, as upstream does for objects that are not
-    /// divided.
+    /// Returns whether any change of clusters requires a pass, as upstream does for objects that
+    /// are not divided.
     pub(super) fn is_decided_at_every_chance(&self, placement: &Placement) -> bool {
         !self.is_workload() || placement.division == Division::Duplicated
     }
 
-    /// Whether all replicas are placed, so that changes of other clusters need no pass. A failed
-    /// pass or a pending trigger is not considered here.
+    /// Returns whether all replicas are placed, so that changes of other clusters require no pass.
+    /// A failed pass or a pending trigger is not considered.
     pub fn is_settled(&self) -> bool {
         self.placement.as_ref().is_some_and(|placement| {
             let asks = self.is_decided_at_every_chance(placement) || self.has_other_replicas_than(placement);
-            // A workload of no replicas that is nowhere looks for a place, too.
+            // A workload of zero replicas without targets needs a cluster, too.
             let is_nowhere = self.replicas <= 0 && self.targets.is_empty();
             !asks && !is_nowhere && self.components.is_empty()
         })
     }
 
-    /// Whether the placement was edited since the last pass that applied one.
+    /// Returns whether the placement was edited since the last pass that applied one.
     pub(super) fn is_edited(&self) -> bool {
         self.placement_changed && !self.never_applied
     }
 
-    /// The replicas on `cluster` now. 0 if there are none.
+    /// Returns the replicas on `cluster`, or 0 if there are none.
     pub fn replicas_on(&self, cluster: &str) -> i64 {
         self.targets.iter().filter(|target| *target.name == *cluster).map(|target| i64::from(target.replicas)).sum()
     }

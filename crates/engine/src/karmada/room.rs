@@ -1,8 +1,8 @@
-//! What replicas take of a cluster, for an account that is kept beside the engine: of replicas that
-//! exist, and of replicas that are promised (assigned, and not reported yet).
+//! Resources of replicas, for capacity accounting outside the engine: of existing replicas, and of
+//! reservations (replicas that are assigned, and not reported yet).
 //!
-//! Amounts have the units of the estimates: whole units, and thousandths for cpu. They are summed
-//! with 128 bits and never overflow.
+//! Amounts have the units of the estimates: whole units, and thousandths for cpu. Sums have 128
+//! bits and saturate.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use ballast_k8s::Quantity;
 
 const PODS: &str = "pods";
 
-/// What one copy of a workload takes of a cluster.
+/// The resources of one copy of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Needs {
-    /// One pod. `None`: it has no requirements.
+    /// One pod. `None` if it has no requirements.
     Replica(Option<Requirements>),
     /// One pod set of several templates.
     Set(Box<[Component]>),
 }
 
-/// Sums of amounts by resource. `pods` is among them.
+/// Sums of amounts by resource, including `pods`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts(BTreeMap<Box<str>, i128>);
 
 impl Needs {
-    /// `None`: the object has no pods.
+    /// Returns the needs of the workload, or `None` if the object has no pods.
     pub fn of(request: &Request) -> Option<Needs> {
         Some(match Footprint::of(request)? {
             Footprint::Replica(requirements) => Needs::Replica(requirements.cloned()),
@@ -36,12 +36,12 @@ impl Needs {
         })
     }
 
-    /// The copies that a target holds.
+    /// Returns the number of copies on a target.
     pub fn copies(&self, target: &Target) -> i64 {
         self.footprint().of_target(target)
     }
 
-    /// What one copy takes.
+    /// Returns the resources of one copy.
     pub fn amounts(&self) -> Amounts {
         let mut amounts = Amounts::default();
         match self {
@@ -64,7 +64,7 @@ impl Needs {
 }
 
 impl Amounts {
-    /// Adds this so many times. A negative number takes it away.
+    /// Adds `each` this many times. A negative number subtracts.
     pub fn add(&mut self, each: &Amounts, times: i64) {
         for (name, amount) in &each.0 {
             let sum = self.0.entry(name.clone()).or_default();
@@ -75,7 +75,7 @@ impl Amounts {
         }
     }
 
-    /// Thousandths for cpu, whole units for the rest.
+    /// Returns the amount of a resource, or 0: thousandths for cpu, whole units for the others.
     pub fn get(&self, resource: &str) -> i128 {
         self.0.get(resource).copied().unwrap_or_default()
     }
@@ -84,12 +84,12 @@ impl Amounts {
         self.0.is_empty()
     }
 
-    /// By name.
+    /// Iterates over the amounts by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i128)> {
         self.0.iter().map(|(name, amount)| (&**name, *amount))
     }
 
-    /// What this has more of than the other.
+    /// Returns the amounts by which `self` exceeds `other`.
     #[must_use]
     pub fn beyond(&self, other: &Amounts) -> Amounts {
         let more = |(name, amount): (&str, i128)| {
@@ -99,12 +99,12 @@ impl Amounts {
         Amounts(self.iter().filter_map(more).collect())
     }
 
-    /// How many copies of `each` do not fit any more where this much is taken, by the sums of what
-    /// they request: never too few. Negative where more was given back than taken. Pods count only
-    /// for copies that request nothing else: the summary of a cluster has their number exactly, and
-    /// small pods are not the resource that larger ones lack.
+    /// Returns how many copies of `each` do not fit any more if these amounts are taken, according
+    /// to the sums of their requests: never too few. Negative if more was released than reserved.
+    /// Pods are considered only for copies that request nothing else: the summary of a cluster has
+    /// their exact number, and small pods are not the resource that larger ones lack.
     pub(super) fn displaces(&self, each: &Amounts) -> i64 {
-        // Rounded up.
+        // Rounds up.
         let copies =
             |(name, needed): (&str, i128)| (needed > 0).then(|| -(self.get(name).saturating_neg().div_euclid(needed)));
         let requested = each.iter().filter(|(name, _)| *name != PODS).filter_map(copies).max();
@@ -123,11 +123,11 @@ impl Amounts {
 }
 
 impl ClusterCapacity {
-    /// Counts what exists: where `reported` is more than the cluster's summary has as `allocated`,
-    /// the difference is not free (RM1). Nodes that the difference is on are not known, so each
+    /// Counts existing replicas: if `reported` exceeds the `allocated` amounts of the cluster's
+    /// summary, the difference is not free (RM1). The nodes of the difference are unknown, so each
     /// kind of nodes loses the same share.
     pub fn count_reported(&mut self, allocated: &[(Box<str>, Quantity)], reported: &Amounts) {
-        // The smallest share of a resource that is left, as a fraction.
+        // The smallest remaining share of a resource, as a fraction.
         let (mut left, mut had) = (1_i128, 1_i128);
         for (name, free) in &mut self.free {
             let known = amount(allocated, name).map_or(0, |known| i128::from(counted(name, known)));
@@ -160,7 +160,7 @@ impl ClusterCapacity {
         }
     }
 
-    /// Takes these amounts off the sums. Kinds of nodes stay as they are: see `take`.
+    /// Subtracts these amounts from the sums. Kinds of nodes are not changed: see `take`.
     pub fn take_sums(&mut self, amounts: &Amounts) {
         self.pods = self.pods.saturating_sub(clamped(amounts.get(PODS)));
         for (name, free) in &mut self.free {
@@ -168,7 +168,7 @@ impl ClusterCapacity {
         }
     }
 
-    /// Takes the capacity of so many copies.
+    /// Reserves the capacity of this many copies.
     pub fn take(&mut self, needs: &Needs, copies: i64) {
         needs.footprint().change(self, copies);
     }
@@ -179,9 +179,9 @@ fn clamped(amount: i128) -> i64 {
 }
 
 impl Pass {
-    /// Takes the capacity of what the targets `to` have more than the targets `from`, for the
-    /// decisions that follow. Nothing is given back: what leaves is there until it is written, and
-    /// the write may fail. Returns what arrives.
+    /// Reserves, for later decisions, the capacity of the replicas that the targets `to` have in
+    /// addition to the targets `from`. Nothing is released: leaving replicas exist until the change
+    /// is written, and the write may fail. Returns the arriving copies by target.
     pub fn take_arrivals(&mut self, request: &Request, from: &[Target], to: &[Target]) -> Vec<(Target, i64)> {
         let Some(footprint) = Footprint::of(request) else { return Vec::new() };
         let mut arrivals = Vec::new();

@@ -1,59 +1,61 @@
-//! Finds clusters that can take a workload so that all spread constraints hold together (S4, S5).
+//! Finds clusters for a workload so that all spread constraints hold together (S4, S5).
 //!
-//! The search opens groups, one site after another, in the order of preference, and backtracks
-//! where a bound shows that nothing better can follow. It is exact within a budget of steps. Beyond
-//! the budget, the best that was found is the answer. Of all answers, the search prefers those that
-//! keep most replicas where they are.
+//! The search opens groups, one site after another, in order of preference, and backtracks if a
+//! bound shows that no better solution can follow. It is exact within a budget of steps. Beyond the
+//! budget, it returns the best solution found so far. Among solutions, it prefers those which move
+//! the fewest replicas.
 
 use super::cover::Cover;
 use super::question::{Question, Site};
 
-/// The steps that the searches for one attempt may take together. A step looks at one site in one
+/// The maximum number of steps of all searches for one attempt. A step examines one site in one
 /// dimension. This bounds the time to some ten milliseconds, whatever the constraints are.
 pub(super) const STEPS_MAX: usize = 2_000_000;
 
-/// Sites that can take the workload.
+/// A solution: sites that can take the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The sites that may be used, as positions. All of them together keep every maximum.
+    /// The positions of the sites that may be used. All of them together keep every maximum.
     pub open: Vec<usize>,
     /// The sites that must get a replica, so that every minimum is kept.
     pub core: Vec<usize>,
-    /// How much stays where it is.
+    /// The number of replicas that stay on their clusters.
     pub kept: i64,
-    /// How much is placed.
+    /// The number of assigned replicas.
     pub placed: i64,
 }
 
-/// The answer of a search.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub found: Option<Found>,
-    /// Whether the whole space was searched. Then an absent answer is a proof, and a present one
-    /// keeps as much as possible.
+    /// Whether the whole space was searched. Then a missing solution proves that there is none, and
+    /// a solution keeps as many replicas as possible.
     pub exact: bool,
 }
 
 impl Question {
-    /// `steps` is what is left of the steps of this attempt, [`STEPS_MAX`] at most.
+    /// Searches for the solution that moves the fewest replicas. `steps` is the remaining budget of
+    /// this attempt, [`STEPS_MAX`] at most.
     pub fn answer(&self, steps: &mut usize) -> Answer {
         Search::new(self, Aim::All, *steps).run(steps)
     }
 
-    /// The answer that places most replicas, up to those that are wanted, and moves none.
+    /// Searches for the solution that assigns the most replicas, up to the requested number, and
+    /// moves none.
     pub fn most(&self, steps: &mut usize) -> Option<Found> {
         Search::new(self, Aim::Most, *steps).run(steps).found
     }
 
-    /// The answer that uses the fewest sites of those that keep `kept`. `cluster` is the dimension
-    /// in which each site is a group of its own. `most` sites are known to be enough.
+    /// Searches for the solution with the fewest sites that keeps `kept` replicas. `cluster` is the
+    /// dimension in which each site is a group. `most` sites are known to be enough.
     pub fn fewest(&self, cluster: usize, kept: i64, most: usize, steps: &mut usize) -> Option<Found> {
         let mut narrow = self.clone();
-        // Each dimension needs as many sites as groups.
+        // Each dimension needs at least as many sites as groups.
         let least = (0..self.dimensions.len()).map(|dimension| self.least(dimension)).max().unwrap_or(0);
         let (mut enough, mut too_few) = (most, least.saturating_sub(1).min(most));
         let mut best = None;
-        // The least number is often enough.
+        // The minimum is often enough.
         let mut next = least;
         while enough - too_few > 1 && *steps > 0 {
             let middle = next.clamp(too_few + 1, enough - 1);
@@ -68,38 +70,38 @@ impl Question {
     }
 }
 
-/// Which answers a search looks for, and which of them it prefers.
+/// The solutions that a search accepts, and its order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
-    /// All replicas are placed, and as many as possible stay where they are.
+    /// All replicas are assigned, and as many as possible stay on their clusters.
     All,
-    /// None leaves where it is, and as many as possible are placed.
+    /// No replica leaves its cluster, and as many as possible are assigned.
     Most,
 }
 
 struct Search<'a> {
     question: &'a Question,
     aim: Aim,
-    /// Whether each open site is used, because sites have a least number of replicas.
+    /// Whether each open site is used, because sites have a minimum number of replicas.
     uses_each: bool,
-    /// What the open sites have at least, if each is used.
+    /// The sum of the minima of the open sites, if each is used.
     floor: i64,
-    /// The dimensions whose maximum can be exceeded, with the number of groups that are open.
+    /// The dimensions in which more groups exist than the maximum, with the number of open groups.
     narrow: Vec<Narrow>,
     /// Sites with the same groups in all narrow dimensions are opened together.
     cells: Vec<Cell>,
-    /// The narrow dimension in which each site is a group of its own, as a position in `narrow`.
+    /// The narrow dimension in which each site is a group, as a position in `narrow`.
     alone: Option<usize>,
-    /// If there is such a dimension: how many open sites are in each group, by dimension.
+    /// The number of open sites in each group, by dimension. Maintained only if `alone` is set.
     covered: Vec<Vec<u32>>,
-    /// If there is such a dimension: how many groups have an open site, by dimension.
+    /// The number of groups with an open site, by dimension. Maintained only if `alone` is set.
     used: Vec<usize>,
     steps: usize,
     steps_max: usize,
     best: Option<Found>,
-    /// The value of the best answer that there can be.
+    /// The value of the best possible solution.
     ideal: i64,
-    /// What all sites hold.
+    /// The sum of the replicas that all sites hold.
     held: i64,
 }
 
@@ -116,7 +118,7 @@ struct Cell {
     groups: Vec<usize>,
     own: i64,
     capacity: i64,
-    /// An earlier cell that is at least as good in every way. It is opened first.
+    /// An earlier cell that is at least as good in every respect. It is opened first.
     better: Option<usize>,
 }
 
@@ -148,7 +150,7 @@ impl<'a> Search<'a> {
             alone,
             covered: dimensions.clone().map(|dimension| vec![0; question.counts[dimension]]).collect(),
             used: dimensions.map(|_| 0).collect(),
-            // To make the cells takes longer than to look at them.
+            // Building the cells takes longer than examining them.
             steps: sites * (question.dimensions.len() + 1) * 4,
             steps_max,
             best: None,
@@ -162,7 +164,7 @@ impl<'a> Search<'a> {
     fn make_cells(&mut self) {
         let question = self.question;
         let groups = |site: usize| self.narrow.iter().map(move |narrow| question.group(site, narrow.dimension));
-        // What is alike stands together, in the order of preference.
+        // Sites with equal groups are adjacent, in order of preference.
         let mut sites: Vec<usize> = (0..question.sites.len()).collect();
         if self.alone.is_none() {
             sites.sort_by(|one, other| groups(*one).cmp(groups(*other)));
@@ -176,14 +178,14 @@ impl<'a> Search<'a> {
             Cell { sites: alike.to_vec(), groups: groups(alike[0]).collect(), own, capacity, better: None }
         };
         let mut cells: Vec<Cell> = sites.chunk_by(are_alike).map(cell).collect();
-        // What holds most comes first, and preference decides among equals.
+        // Cells that hold the most replicas come first. Preference decides among equals.
         cells.sort_by_key(|cell| (std::cmp::Reverse(cell.own), cell.sites[0]));
         self.cells = cells;
         self.find_better();
     }
 
-    /// Where each site is a group of its own, sites that are alike in all other dimensions differ
-    /// only in what they hold and have room for.
+    /// Links each cell to a better one. If each site is a group, sites with equal groups in all
+    /// other dimensions differ only in the replicas that they hold and can take.
     fn find_better(&mut self) {
         let question = self.question;
         let Some(alone) = self.alone.map(|alone| self.narrow[alone].dimension) else { return };
@@ -217,7 +219,8 @@ impl<'a> Search<'a> {
             let next = if promising { self.next(from) } else { None };
             if let Some(next) = next {
                 let groups = self.open(next);
-                // What was possible before still is, unless a dimension has become full.
+                // Every solution that was possible before still is, unless a dimension has become
+                // full.
                 let full = groups.iter().any(|position| self.narrow[*position].count == self.narrow[*position].max);
                 opened.push((next, groups));
                 from = next + 1;
@@ -230,7 +233,7 @@ impl<'a> Search<'a> {
                     break true;
                 }
             }
-            // The cell that was opened last stays closed from here on.
+            // From here on, the cell that was opened last stays closed.
             let Some((cell, groups)) = opened.pop() else { break true };
             self.close(cell, &groups);
             from = cell + 1;
@@ -240,8 +243,8 @@ impl<'a> Search<'a> {
         Answer { found: self.best, exact }
     }
 
-    /// Looks at a likely answer first, where each open site is used: what is there, and then the
-    /// preferred sites as long as all have enough.
+    /// Evaluates a likely solution first, if each open site is used: the current sites, and then
+    /// the preferred sites as long as there are enough replicas for all.
     fn guess(&mut self) {
         let Some(replicas) = self.question.replicas.filter(|_| self.uses_each) else { return };
         let mut opened: Vec<Opened> = Vec::new();
@@ -270,7 +273,7 @@ impl<'a> Search<'a> {
         if self.aim == Aim::All { found.kept } else { found.placed }
     }
 
-    /// What the sites of a cell have at least, if each open site is used.
+    /// Returns the minimum of replicas on a cell, if each open site is used.
     fn floor_of(&self, cell: usize) -> i64 {
         let site = self.question.sites[self.cells[cell].sites[0]];
         let stays = if self.aim == Aim::Most { site.own } else { 0 };
@@ -288,7 +291,7 @@ impl<'a> Search<'a> {
         has_enough && self.narrow.iter().zip(&self.cells[cell].groups).all(fits)
     }
 
-    /// The next cell that is closed and can be opened.
+    /// Returns the next closed cell that can be opened.
     fn next(&mut self, from: usize) -> Option<usize> {
         let wanted = |cell: &usize| {
             !self.is_open(*cell)
@@ -301,11 +304,11 @@ impl<'a> Search<'a> {
         next
     }
 
-    /// Whether the number of sites that can still be opened is needed to the last for missing
-    /// groups, and the cell has none of these groups.
+    /// Returns whether all further sites that can be opened are needed for missing groups, and the
+    /// cell is in none of these groups.
     fn wastes_a_site(&self, cell: usize) -> bool {
         let Some(alone) = self.alone else { return false };
-        // A part may be small enough to need fewer groups.
+        // A part of the replicas may need fewer groups.
         if self.aim == Aim::Most {
             return false;
         }
@@ -318,7 +321,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Counts the groups of a site that is opened or closed alone.
+    /// Updates the number of covered groups for a site that is opened or closed.
     fn count(&mut self, cell: usize, opens: bool) {
         if self.alone.is_none() {
             return;
@@ -336,7 +339,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Opens the cell, and returns the narrow dimensions in which a group was opened.
+    /// Opens the cell, and returns the narrow dimensions in which this opened a group.
     fn open(&mut self, cell: usize) -> Vec<usize> {
         let mut opened = Vec::new();
         for (position, narrow) in self.narrow.iter_mut().enumerate() {
@@ -366,8 +369,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether an answer can follow that is better than the best one, if only cells from `from` on
-    /// are opened. It may say yes wrongly, and never no.
+    /// Returns whether a better solution than the best one can follow, if only cells from `from` on
+    /// are opened. The result may be falsely positive, but never falsely negative.
     fn is_promising(&mut self, from: usize) -> bool {
         let question = self.question;
         let possible: Vec<usize> = (0..self.cells.len())
@@ -384,7 +387,7 @@ impl<'a> Search<'a> {
             }
             let groups = seen.iter().filter(|seen| **seen).count();
             let reachable = groups.min(question.dimensions[dimension].max);
-            // A part may be small enough to need fewer groups.
+            // A part of the replicas may need fewer groups.
             if self.aim == Aim::All && reachable < question.least(dimension) {
                 return false;
             }
@@ -403,7 +406,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The most that cells can have together, if each narrow dimension alone kept its maximum.
+    /// Returns an upper bound on the sum of `of` over cells: the smallest that any narrow dimension
+    /// alone allows.
     fn most(&self, possible: &[usize], of: fn(&Cell) -> i64) -> i64 {
         let total = possible.iter().fold(0_i64, |sum, cell| sum.saturating_add(of(&self.cells[*cell])));
         let within = |(position, narrow): (usize, &Narrow)| {
@@ -425,7 +429,8 @@ impl<'a> Search<'a> {
         self.narrow.iter().enumerate().map(within).fold(total, i64::min)
     }
 
-    /// Takes the open cells as an answer, if they are one, and better than the best so far.
+    /// Records the open cells as the best solution, if they are a solution and better than the
+    /// current one.
     fn evaluate(&mut self) {
         let question = self.question;
         let cells = (0..self.cells.len()).filter(|cell| self.is_open(*cell));
@@ -456,8 +461,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The answer that has all replicas on some of the open sites, which own so much and have so
-    /// much room together.
+    /// Returns the solution with all replicas on some of the open sites. `own` and `room` are the
+    /// sums over these sites.
     fn some_used(&mut self, open: Vec<usize>, (own, room): (i64, i64), replicas: i64) -> Option<Found> {
         let question = self.question;
         let mut cover = Cover::new(question, &open, Some(replicas));
@@ -469,7 +474,7 @@ impl<'a> Search<'a> {
         (replicas - kept <= room).then_some(Found { open, core, kept, placed: replicas })
     }
 
-    /// The answer that has all replicas on all of the open sites.
+    /// Returns the solution with all replicas on all of the open sites.
     fn each_used(&mut self, open: Vec<usize>, replicas: i64) -> Option<Found> {
         let question = self.question;
         let (mut floor, mut most, mut kept, mut more) = (0_i64, 0_i64, 0_i64, 0_i64);
@@ -493,7 +498,7 @@ impl<'a> Search<'a> {
             .all(|(at, groups)| *groups >= self.question.least_of(at, Some(replicas)))
     }
 
-    /// How many groups the sites are in, by dimension.
+    /// Returns the number of groups that the sites are in, by dimension.
     fn groups_of(&self, open: &[usize]) -> Vec<usize> {
         let groups = |dimension: usize| {
             let mut seen = vec![false; self.question.counts[dimension]];
@@ -503,11 +508,12 @@ impl<'a> Search<'a> {
         (0..self.question.dimensions.len()).map(groups).collect()
     }
 
-    /// The answer that places the most replicas on the open sites, of `most` at most, and moves
+    /// Returns the solution with the most replicas on the open sites, `most` at most, that moves
     /// none.
     fn most_of(&mut self, open: &[usize], (own, room): (i64, i64), most: i64) -> Option<Found> {
         if self.uses_each {
-            // With fewer replicas than the least number of groups, each has its own group.
+            // With fewer replicas than the minimum number of groups, each replica needs another
+            // group.
             let groups = self.groups_of(open);
             let too_few = (0..groups.len()).filter(|at| groups[*at] < self.question.dimensions[*at].min);
             let placed = too_few.map(|at| groups[at] as i64).fold(most, i64::min);
@@ -531,7 +537,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How much a site has at most.
+/// Returns the maximum number of replicas on a site.
 fn capacity(site: &Site) -> i64 {
     site.own.saturating_add(site.room)
 }

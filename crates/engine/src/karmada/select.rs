@@ -1,5 +1,5 @@
-//! Selects the clusters to use from the candidates: all of them, or as many groups of them as the
-//! spread constraints want.
+//! Selects the clusters to use: all candidates, or as many groups of them as the spread constraints
+//! require.
 
 use super::candidate::{Candidate, Refusal, lead};
 use super::components;
@@ -8,7 +8,7 @@ use super::placement::{Division, SpreadBy, SpreadConstraint};
 use super::spread::{self, bounded};
 use super::trace::SpreadGroups;
 
-/// Reduces `candidates` to those that are used. If constraints choose, the candidates are in order
+/// Reduces `candidates` to the clusters to use. If constraints choose, the candidates are in order
 /// of preference afterwards, and `standing` has the same order.
 pub(super) fn select(
     context: &AttemptContext<'_>,
@@ -19,7 +19,7 @@ pub(super) fn select(
     if placement.spread.is_empty() || placement.ignores_spread() {
         return Ok(());
     }
-    // The replicas that the selected clusters must have capacity for.
+    // The number of replicas that the selected clusters must have capacity for.
     let needed = match placement.division {
         Division::Duplicated => None,
         _ if components::counts_sets(context) => Some(1),
@@ -43,8 +43,8 @@ pub(super) fn select(
     Ok(())
 }
 
-/// Takes the best clusters. The least of them are exchanged for clusters with more capacity, until
-/// there is capacity for all replicas.
+/// Selects the best clusters. The least preferred of them are exchanged for clusters with more
+/// capacity, until there is capacity for all replicas.
 fn select_clusters(
     constraint: &SpreadConstraint,
     needed: Option<i64>,
@@ -74,7 +74,7 @@ fn swap_for_capacity(needed: i64, count: usize, candidates: &mut [Candidate]) ->
         if capacity >= needed {
             break;
         }
-        // Of clusters with equal capacity, the preferred one.
+        // Of clusters with equal capacity, this takes the preferred one.
         let richest =
             rest.iter_mut().reduce(|best, other| if other.available() > best.available() { other } else { best });
         if let Some(richest) = richest

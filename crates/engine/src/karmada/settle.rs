@@ -1,11 +1,10 @@
-//! Makes sure that an answer keeps all spread constraints together (S4, S5), moves as few replicas
-//! as possible in a Steady pass, and uses as few clusters as possible where replicas are
-//! aggregated.
+//! Makes sure that a result keeps all spread constraints together (S4, S5), moves as few replicas
+//! as possible in a Steady pass, and uses as few clusters as possible if replicas are aggregated.
 //!
 //! Differs from Karmada (D62), which chooses groups by one constraint, before replicas are divided.
 //!
-//! Most answers of `select` and `assign` are right already, and looking costs little. Only where
-//! one is not, or there is none, a search over all candidates follows.
+//! Most results of `select` and `assign` are correct already, and the check is cheap. Only if a
+//! result is not, or there is none, a search over all candidates follows.
 
 use std::collections::HashMap;
 
@@ -21,10 +20,10 @@ use super::search::Found;
 use super::spread::bounded;
 use super::zero;
 
-/// The most broken rules that a message names. Each target may break its bounds.
+/// The most violated rules that a message names. Each target may violate its bounds.
 const BROKEN_NAMED_MAX: usize = 4;
 
-/// Whether constraints have to hold that `select` alone does not keep.
+/// Returns whether there are constraints that `select` alone does not enforce.
 pub(super) fn applies(context: &AttemptContext<'_>) -> bool {
     let placement = context.placement;
     context.profile.deviates()
@@ -33,13 +32,13 @@ pub(super) fn applies(context: &AttemptContext<'_>) -> bool {
         && !matches!(placement.division, Division::Unsupported { .. })
 }
 
-/// Names the wishes that these targets do not keep. `None`: they keep all of them.
+/// Names the preferred constraints that these targets violate. `None` if they keep all of them.
 pub(super) fn unkept(context: &AttemptContext<'_>, targets: &[Target]) -> Option<String> {
     not_kept(&broken_spread(context, &context.placement.wishes, targets))
 }
 
-/// Names the rules about all targets together that these targets break: spread constraints, wishes
-/// and bounds. `None`: they break no rule but wishes.
+/// Names the rules about all targets together that these targets violate: spread constraints,
+/// required and preferred, and bounds. `None` if they violate no required rule.
 pub(super) fn broken(context: &AttemptContext<'_>, targets: &[Target]) -> Option<String> {
     let mut broken = broken_spread(context, context.placement.spread_in_force(), targets);
     broken.extend(targets.iter().filter(|target| is_out_of_bounds(context, target)).map(bounds_of));
@@ -56,14 +55,14 @@ fn not_kept(broken: &[String]) -> Option<String> {
     (!broken.is_empty()).then(|| format!("{} {verb} not kept", broken.join(" and ")))
 }
 
-/// The constraints among these that the targets break, in words.
+/// Returns descriptions of the constraints in `spread` that the targets violate.
 fn broken_spread<'p>(
     context: &AttemptContext<'_>,
     spread: impl IntoIterator<Item = &'p SpreadConstraint>,
     targets: &[Target],
 ) -> Vec<String> {
     let AttemptContext { request, placement, profile, .. } = context;
-    // No constraint binds a workload without replicas (D64).
+    // A workload without replicas is subject to no constraint (D64).
     let binds = !placement.ignores_spread() && !zero::is_asked(request, placement, profile);
     if !binds || targets.is_empty() || !profile.deviates() {
         return Vec::new();
@@ -76,7 +75,7 @@ fn in_words(context: &AttemptContext<'_>, spread: &SpreadConstraint) -> String {
     format!("the spread constraint by {}", constraint(context, spread))
 }
 
-/// Whether the target has fewer or more replicas than its bounds allow.
+/// Returns whether the target has fewer or more replicas than its bounds allow.
 fn is_out_of_bounds(context: &AttemptContext<'_>, target: &Target) -> bool {
     let Some(cluster) = context.fleet.find(&target.name).filter(|_| bounds::apply(context)) else { return false };
     let (limit, replicas) = (bounds::limit_of(context, cluster), i64::from(target.replicas));
@@ -87,8 +86,8 @@ fn bounds_of(target: &Target) -> String {
     format!("clusterBounds of cluster {}", target.name)
 }
 
-/// Names a spread constraint or bound that the targets `to` break, and that the targets `from`
-/// keep. A rule that is broken already is no reason to refuse anything.
+/// Names a spread constraint or bound that the targets `to` violate and the targets `from` keep. A
+/// rule that is violated already is no reason to reject a change.
 pub(super) fn newly_broken(context: &AttemptContext<'_>, from: &[Target], to: &[Target]) -> Option<String> {
     if !context.profile.deviates() || to.is_empty() {
         return None;
@@ -99,7 +98,7 @@ pub(super) fn newly_broken(context: &AttemptContext<'_>, from: &[Target], to: &[
     newly_broken_spread(context, from, to).or_else(beyond)
 }
 
-/// Names a spread constraint that the targets `to` break, and that the targets `from` keep.
+/// Names a spread constraint that the targets `to` violate and the targets `from` keep.
 pub(super) fn newly_broken_spread(context: &AttemptContext<'_>, from: &[Target], to: &[Target]) -> Option<String> {
     let breaks = |spread: &&SpreadConstraint| !broken_spread(context, [*spread], to).is_empty();
     let kept = |spread: &&SpreadConstraint| Settlement::keeps_one(context, spread, from);
@@ -112,7 +111,7 @@ pub(super) struct Settlement<'a, 'b> {
     pub(super) context: &'b AttemptContext<'a>,
     /// Ascending by index.
     pub(super) candidates: &'b [Candidate],
-    /// Empty where bounds do not hold.
+    /// Empty if bounds do not apply.
     pub(super) bounded: &'b [Bounded],
     constraints: Vec<Constraint>,
 }
@@ -122,13 +121,13 @@ struct Constraint {
     bounds: Bounds,
 }
 
-/// What a search says.
+/// The result of a search.
 pub(super) enum Settled {
-    /// These candidates may be used, and those of the core must be.
+    /// The candidates that may be used, and the core of them that must be used.
     Use { open: Vec<Candidate>, core: Vec<Candidate> },
-    /// The answer that was looked at cannot be bettered.
+    /// The given result cannot be improved.
     AsItWas,
-    /// Nothing is allowed. Not a proof if the search has reached its bound.
+    /// There is no solution. This is a proof only if the search was exact.
     Nothing { exact: bool },
 }
 
@@ -142,7 +141,7 @@ impl<'a, 'b> Settlement<'a, 'b> {
         Settlement { context, candidates, bounded, constraints }
     }
 
-    /// Whether these targets keep a constraint.
+    /// Returns whether these targets keep a constraint.
     fn keeps_one(context: &AttemptContext<'_>, spread: &SpreadConstraint, targets: &[Target]) -> bool {
         let has_group = |cluster: &Cluster| match &spread.by {
             SpreadBy::Cluster => true,
@@ -158,7 +157,7 @@ impl<'a, 'b> Settlement<'a, 'b> {
         all_have && Settlement { context, candidates: &used, bounded: &[], constraints }.keeps_constraints(&used)
     }
 
-    /// Whether each cluster that is used gets everything.
+    /// Returns whether each used cluster gets all replicas.
     pub fn copies(&self) -> bool {
         !self.context.request.is_divisible() || self.context.placement.division == Division::Duplicated
     }
@@ -171,7 +170,7 @@ impl<'a, 'b> Settlement<'a, 'b> {
         i64::from(self.context.request.replicas.max(0))
     }
 
-    /// What the candidate holds, as far as this pass is bound to it.
+    /// Returns the replicas that the candidate holds and that this pass tries to keep.
     pub(super) fn own(&self, candidate: &Candidate) -> i64 {
         match (self.is_steady(), self.copies()) {
             (false, _) => 0,
@@ -184,7 +183,7 @@ impl<'a, 'b> Settlement<'a, 'b> {
         self.free(candidate).min(self.limit(candidate).max - self.own(candidate))
     }
 
-    /// The room whatever the bounds say.
+    /// Returns the free capacity, ignoring per-cluster bounds.
     pub(super) fn free(&self, candidate: &Candidate) -> i64 {
         let free = i64::from(candidate.free.max(0));
         if self.is_steady() { free } else { free + i64::from(candidate.own.max(0)) }
@@ -194,13 +193,13 @@ impl<'a, 'b> Settlement<'a, 'b> {
         bounds::limit(self.bounded, candidate.index())
     }
 
-    /// Whether the candidate can have as many replicas as its bounds ask for.
+    /// Returns whether the candidate has the capacity for its minimum of replicas.
     pub(super) fn has_enough(&self, candidate: &Candidate) -> bool {
         self.bounded.is_empty() || self.own(candidate).saturating_add(self.room(candidate)) >= self.limit(candidate).min
     }
 
-    /// What is placed, if this pass has no reason to move any of it: then it only grows by copies
-    /// that open no further group.
+    /// Returns the candidates of the current targets if this pass has no reason to move replicas.
+    /// If replicas are duplicated, it adds the candidates that open no further group.
     pub fn as_it_is(&self) -> Option<Vec<Candidate>> {
         if !self.is_steady() {
             return None;
@@ -214,10 +213,11 @@ impl<'a, 'b> Settlement<'a, 'b> {
         Some(if self.copies() { self.with_neighbours(there) } else { there })
     }
 
-    /// Whether the answer keeps the constraints, and no other keeps more where it is or needs fewer
-    /// clusters. It may say no wrongly.
+    /// Returns whether the result keeps the constraints, and no other keeps more replicas or needs
+    /// fewer clusters. The result may be falsely negative.
     ///
-    /// `selected` are the candidates that were divided among. Of copies, each of them is a target.
+    /// `selected` are the candidates of the division. If replicas are duplicated, each of them is a
+    /// target.
     pub fn is_right(&self, targets: &[Target], selected: &[Candidate]) -> bool {
         let used = if self.copies() { selected.to_vec() } else { self.used(targets) };
         if used.len() != targets.len() || !self.keeps_constraints(&used) {
@@ -232,7 +232,7 @@ impl<'a, 'b> Settlement<'a, 'b> {
         self.context.placement.division == Division::Aggregated && !self.copies()
     }
 
-    /// The candidates of the targets, in the order of the targets.
+    /// Returns the candidates of the targets, in the order of the targets.
     fn used(&self, targets: &[Target]) -> Vec<Candidate> {
         let find = |target: &Target| {
             let index = self.context.fleet.index_of(&target.name)?;
@@ -261,7 +261,7 @@ impl<'a, 'b> Settlement<'a, 'b> {
         })
     }
 
-    /// Whether one cluster fewer has enough room, whatever the constraints say.
+    /// Returns whether one cluster fewer has enough capacity, regardless of the constraints.
     fn fewer_might_do(&self, used: &[Candidate]) -> bool {
         let own: i64 = self.candidates.iter().map(|candidate| self.own(candidate)).sum();
         let wanted = self.wanted();
@@ -285,8 +285,8 @@ impl<'a, 'b> Settlement<'a, 'b> {
         own + beside + most(&mut rooms, new - 1) >= wanted
     }
 
-    /// The group of each candidate as a number, and how many groups there are. Numbers count from
-    /// 0, without gaps.
+    /// Returns the group of each candidate as a number, and the number of groups. Numbers start at
+    /// 0 and have no gaps.
     fn numbers(&self, by: &SpreadBy, candidates: &[Candidate]) -> (Vec<u32>, usize) {
         let attributes = self.context.fleet.attributes();
         let cluster = |candidate: &Candidate| self.context.fleet.cluster(candidate.index());
@@ -302,8 +302,8 @@ impl<'a, 'b> Settlement<'a, 'b> {
         }
     }
 
-    /// Adds the candidates whose groups are all used already, the preferred ones first, as long as
-    /// the number of clusters allows it. So a copy that is placed brings no other group with it.
+    /// Adds the candidates in groups that are all in use, preferred ones first, up to the maximum
+    /// number of clusters. So the existing copies bring no other group with them.
     fn with_neighbours(&self, chosen: Vec<Candidate>) -> Vec<Candidate> {
         let by_cluster = self.constraints.iter().find(|constraint| constraint.by == SpreadBy::Cluster);
         let most = by_cluster.map_or(usize::MAX, |constraint| constraint.bounds.max);
@@ -365,12 +365,11 @@ impl<'a, 'b> Settlement<'a, 'b> {
         (order, question)
     }
 
-    /// Looks for an answer that is better than `answer`, if there is one. `steps` is what this
-    /// attempt has left of its steps.
+    /// Searches for a better result than `answer`. `steps` is the remaining budget of this attempt.
     pub fn search(&self, answer: Option<&[Target]>, steps: &mut usize) -> Settled {
         let (order, mut question) = self.question();
         let result = question.answer(steps);
-        // What the given answer is worth, if it is allowed.
+        // The value of the given result, if it is allowed.
         let known = answer.and_then(|targets| {
             let used = self.used(targets);
             let allowed = used.len() == targets.len() && self.keeps_constraints(&used);
@@ -402,7 +401,7 @@ impl<'a, 'b> Settlement<'a, 'b> {
         Settled::Use { open, core }
     }
 
-    /// The dimension of clusters, which is added if no constraint is about clusters.
+    /// Returns the dimension of clusters. Adds it if no constraint is about clusters.
     pub(super) fn cluster_dimension(&self, question: &mut Question) -> usize {
         if let Some(known) = self.constraints.iter().position(|constraint| constraint.by == SpreadBy::Cluster) {
             return known;
@@ -420,8 +419,8 @@ impl<'a, 'b> Settlement<'a, 'b> {
         width
     }
 
-    /// The constraints without each of which alone the workload would find a place, in words. Empty
-    /// if no single one is to blame.
+    /// Returns descriptions of the constraints without which the workload could be placed, each
+    /// alone. Empty if no single constraint is the reason.
     pub fn to_blame(&self, steps: &mut usize) -> Vec<String> {
         let (_, question) = self.question();
         let without = |dimension: &usize| {
@@ -432,12 +431,13 @@ impl<'a, 'b> Settlement<'a, 'b> {
         (0..self.constraints.len()).filter(without).map(|at| self.constraints[at].to_string()).collect()
     }
 
-    /// All constraints in words.
+    /// Returns descriptions of all constraints.
     pub fn constraints(&self) -> Vec<String> {
         self.constraints.iter().map(Constraint::to_string).collect()
     }
 
-    /// Whether clusters with room for everything would be enough: then it is room that is missing.
+    /// Returns whether candidates with unlimited capacity would be enough, so that capacity is
+    /// missing.
     pub fn lacks_room(&self, steps: &mut usize) -> bool {
         if self.copies() {
             return false;
@@ -463,7 +463,8 @@ impl std::fmt::Display for Constraint {
     }
 }
 
-/// The places of the candidates, numbered from 0 on.
+/// Numbers the topology domains of the candidates from 0, without gaps. Returns the number of each
+/// candidate, and the number of domains.
 fn by_place(places: &PlaceNumbers, candidates: &[Candidate]) -> (Vec<u32>, usize) {
     let mut known = vec![u32::MAX; places.count()];
     let mut count = 0;
@@ -479,7 +480,8 @@ fn by_place(places: &PlaceNumbers, candidates: &[Candidate]) -> (Vec<u32>, usize
     (numbers, count as usize)
 }
 
-/// Numbers equal values alike, from 0 on.
+/// Numbers equal values alike, from 0, without gaps. Returns the number of each value, and the
+/// number of distinct values.
 fn dense<T: std::hash::Hash + Eq>(values: impl Iterator<Item = T>) -> (Vec<u32>, usize) {
     let mut known = HashMap::new();
     let number = |value: T| {
@@ -491,8 +493,8 @@ fn dense<T: std::hash::Hash + Eq>(values: impl Iterator<Item = T>) -> (Vec<u32>,
     (numbers, count)
 }
 
-/// Gives each cluster of the core that got nothing one replica. It comes from where replicas
-/// arrive, or else from the cluster with the most.
+/// Gives one replica to each cluster of the core that has none. It comes from a cluster with
+/// arriving replicas, or else from the cluster with the most replicas.
 pub(super) fn give_to_core(
     targets: &mut Vec<Target>,
     open: &[Candidate],

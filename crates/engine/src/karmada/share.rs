@@ -8,20 +8,20 @@ use crate::webster::{self, Party};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub rank: u32,
-    /// What it holds and keeps if possible.
+    /// The replicas that it holds, and keeps if possible.
     pub own: i64,
-    /// What it has at least.
+    /// The minimum of its replicas.
     pub floor: i64,
-    /// What it has at most.
+    /// The maximum of its replicas.
     pub most: i64,
     pub weight: i64,
-    /// Earlier tiers fill first.
+    /// Earlier tiers are filled first.
     pub tier: u16,
 }
 
-/// Divides replicas among the parts, in proportion to their weights, within their bounds. What they
-/// hold stays, as far as the bounds allow. All floors together are at most `replicas`, and all
-/// maxima at least. The result has the order of the parts.
+/// Divides replicas among the parts, in proportion to their weights, within their bounds. Held
+/// replicas stay, as far as the bounds allow. The sum of all floors is at most `replicas`, and the
+/// sum of all maxima at least. The result has the order of the parts.
 pub(super) fn divide(parts: &[Part], replicas: i64, uid: &str) -> Vec<i64> {
     let keep = |part: &Part| part.own.min(part.most).max(part.floor);
     let kept: i64 = parts.iter().map(keep).sum();
@@ -31,7 +31,7 @@ pub(super) fn divide(parts: &[Part], replicas: i64, uid: &str) -> Vec<i64> {
             let order = assign::order(uid, part.rank);
             let keep = keep(part);
             if kept > replicas {
-                // What is too much leaves in proportion to what is there.
+                // Surplus replicas leave in proportion to the held ones.
                 return Seat { base: 0, floor: part.floor, most: keep, weight: keep, order, gets: 0 };
             }
             let base = part.own.min(part.most);
@@ -54,10 +54,10 @@ pub(super) fn divide(parts: &[Part], replicas: i64, uid: &str) -> Vec<i64> {
     seats.iter().map(|seat| seat.base + seat.gets).collect()
 }
 
-/// One part while seats are given.
+/// One part during the division.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
-    /// What it has beside the seats.
+    /// The replicas of the part in addition to its seats.
     base: i64,
     floor: i64,
     most: i64,
@@ -66,12 +66,12 @@ struct Seat {
     gets: i64,
 }
 
-/// How often a division is repeated because some members go beyond their bounds. Each time settles
-/// at least one of them, and usually most of them.
+/// The most rounds of a division. A round is repeated if some members exceed their bounds. Each
+/// round settles at least one of them, and usually most of them.
 const ROUNDS_MAX: usize = 32;
 
-/// Gives `count` seats to the members, in proportion to their weights. The members that go beyond
-/// their bounds get what their bound says, and the others share the rest.
+/// Assigns `count` seats to the members, in proportion to their weights. Members that exceed their
+/// bounds get the bound, and the others share the rest.
 fn seat(seats: &mut [Seat], mut members: Vec<usize>, mut count: i64) {
     for _ in 0..ROUNDS_MAX {
         if members.is_empty() {
@@ -90,7 +90,7 @@ fn seat(seats: &mut [Seat], mut members: Vec<usize>, mut count: i64) {
         if over == 0 && under == 0 {
             return;
         }
-        // The larger sum decides, so that the others still can share what is left.
+        // The larger sum decides, so that the others can still share the rest.
         let seats = &mut *seats;
         members.retain(|at| {
             let Seat { floor, most, gets, .. } = seats[*at];
@@ -105,7 +105,7 @@ fn seat(seats: &mut [Seat], mut members: Vec<usize>, mut count: i64) {
     fill_in_order(seats, &members, count);
 }
 
-/// Gives each member its floor, and the rest to one after the other.
+/// Assigns each member its floor, and then the rest to one member after the other.
 fn fill_in_order(seats: &mut [Seat], members: &[usize], count: i64) {
     let mut more = count - members.iter().map(|at| seats[*at].floor).sum::<i64>();
     for at in members {

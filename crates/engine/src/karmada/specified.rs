@@ -1,10 +1,10 @@
 //! Divides replicas by the numbers that the user specifies (R130-R137, R156).
 //!
 //! Each entry has a total for the clusters that it selects. A cluster belongs to the first entry
-//! that selects it, and no replicas go to the clusters of another entry. Within an entry, a Fresh
-//! pass splits the total evenly. A Steady pass keeps what is placed and shares the difference
-//! evenly. The remainder goes to the clusters with the fewest replicas, or comes from those with
-//! the most. No cluster goes below zero.
+//! that selects it, and replicas of an entry go to no clusters of another one. Within an entry, a
+//! Fresh pass divides the total evenly. A Steady pass keeps the current replicas and shares the
+//! difference evenly. The remainder goes to the clusters with the fewest replicas, or comes from
+//! those with the most. No cluster goes below zero.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use super::placement::Share;
 use super::request::Mode;
 use crate::bits::Bits;
 
-/// The sum of all entries.
+/// Returns the sum of all entries.
 pub(super) fn total(shares: &[Share]) -> i64 {
     shares.iter().fold(0, |sum, share| sum.saturating_add(share.replicas.max(0)))
 }
 
 /// A cluster that several entries select, with the positions of these entries. Only the first entry
-/// counts for it (C22).
+/// applies to it (C22).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
     pub cluster: Arc<str>,
     pub entries: Vec<usize>,
 }
 
-/// All overlaps, by the name of the cluster.
+/// Returns all overlaps, by the name of the cluster.
 pub(super) fn overlaps(shares: &[Share], fleet: &ClusterSet) -> Vec<Overlap> {
     let selected: Vec<Bits> = shares.iter().map(|share| share.target.select(fleet)).collect();
     let overlap = |index: usize| {
@@ -37,13 +37,13 @@ pub(super) fn overlaps(shares: &[Share], fleet: &ClusterSet) -> Vec<Overlap> {
     fleet.indexes_by_name().map(overlap).filter(|overlap| overlap.entries.len() > 1).collect()
 }
 
-/// A cluster with the replicas that it holds and those that it will hold.
+/// A cluster with its current and its future replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Member {
     rank: u32,
     held: i64,
     gets: i64,
-    /// It gets at most what it holds.
+    /// Whether the cluster takes no more replicas than it holds.
     is_closed: bool,
 }
 
@@ -74,7 +74,8 @@ pub(super) fn divide<'a>(
     Ok(result)
 }
 
-/// Changes what the members get until the sum is `total`. Returns whether it is.
+/// Changes the future replicas of the members until their sum is `total`. Returns false if no
+/// member can take more.
 fn level(total: i64, members: &mut [Member]) -> bool {
     let held: i64 = members.iter().map(|member| member.held).sum();
     if total > held {
@@ -95,8 +96,8 @@ fn grow(more: i64, members: &mut [Member]) -> bool {
 
 fn shrink(mut less: i64, members: &mut [Member]) {
     members.sort_unstable_by_key(|member| (std::cmp::Reverse(member.held), member.rank));
-    // A cluster that reaches zero leaves the rest to the others, so there is at most one round for
-    // each member.
+    // A cluster that reaches zero leaves the rest to the others, so there is at most one round per
+    // member.
     while less > 0 {
         let holding = members.iter().filter(|member| member.gets > 0).count() as i64;
         if holding == 0 {

@@ -1,8 +1,8 @@
-//! Spreads replicas over groups of clusters: over regions, and in our profile also over zones,
-//! providers and the values of a label.
+//! Spreads replicas over groups of clusters: over regions, and with this project's rules also over
+//! zones, providers and the values of a label.
 //!
 //! First it chooses the best groups that have enough clusters together. Then it takes the best
-//! cluster of each group. Then it takes the best of the remaining clusters, up to the allowed
+//! cluster of each group. Then it takes the best of the remaining clusters, up to the maximum
 //! number.
 
 use super::candidate::{Candidate, Refusal, lead};
@@ -11,13 +11,13 @@ use super::filters::AttemptContext;
 use super::placement::{Division, SpreadBy, SpreadConstraint};
 use super::trace::{GroupTrace, SpreadGroups};
 
-/// Whether a constraint is about groups of clusters, not only about clusters.
+/// Returns whether a constraint is about groups of clusters, not only about clusters.
 pub(super) fn applies(context: &AttemptContext<'_>) -> bool {
     constraint(context).is_some()
 }
 
-/// The constraint that chooses the groups. Karmada knows regions only. Our profile takes the
-/// constraint with the widest places.
+/// Returns the constraint that chooses the groups. Karmada supports only regions. This project's
+/// rules take the constraint with the widest topology domain.
 fn constraint<'a>(context: &AttemptContext<'a>) -> Option<&'a SpreadConstraint> {
     let by_region = context.placement.spread_by(&SpreadBy::Region);
     if by_region.is_some() || !context.profile.deviates() {
@@ -27,7 +27,7 @@ fn constraint<'a>(context: &AttemptContext<'a>) -> Option<&'a SpreadConstraint> 
     by_place.or_else(|| context.placement.spread.iter().find(|spread| matches!(spread.by, SpreadBy::Label(_))))
 }
 
-/// The candidates of one place: a range of the list.
+/// The candidates of one topology domain: a range of the list.
 struct Group<'a> {
     name: &'a str,
     start: usize,
@@ -35,7 +35,7 @@ struct Group<'a> {
     weight: i64,
 }
 
-/// If `seen` is given, it receives the groups that there were to choose from.
+/// Selects the candidates to use. If `seen` is given, it receives the groups to choose from.
 pub(super) fn select(
     context: &AttemptContext<'_>,
     candidates: &mut Vec<Candidate>,
@@ -89,14 +89,15 @@ fn spreading(by: &SpreadBy, groups: &[Group<'_>], chosen: &[usize], candidates: 
     SpreadGroups { by: by.clone(), groups: traces.collect() }
 }
 
-/// Moves candidates of the same place next to each other. Candidates without a place are dropped.
+/// Moves candidates of the same group next to each other. Candidates without a group are removed.
 fn group<'a>(context: &AttemptContext<'a>, by: &SpreadBy, candidates: &mut Vec<Candidate>) -> Vec<Group<'a>> {
     let attributes = context.fleet.attributes();
     let cluster = |candidate: &Candidate| context.fleet.cluster(candidate.index());
     match by {
         SpreadBy::Region => by_number(&attributes.region_of, candidates),
         SpreadBy::Provider => by_number(&attributes.provider_of, candidates),
-        // A cluster in several zones counts for the first one, so that no cluster is taken twice.
+        // A cluster in several zones belongs to the group of the first one, so that no cluster is
+        // taken twice.
         SpreadBy::Zone => by_name(candidates, |candidate| cluster(candidate).zones.first().map(|zone| &**zone)),
         SpreadBy::Label(key) => by_name(candidates, |candidate| cluster(candidate).label(key)),
         SpreadBy::Cluster => by_name(candidates, |candidate| Some(&*cluster(candidate).name)),
@@ -138,10 +139,10 @@ fn by_name<'a>(candidates: &mut Vec<Candidate>, name: impl Fn(&Candidate) -> Opt
     groups
 }
 
-/// Capacity counts a thousand times more than preference.
+/// The weight of one replica of capacity, relative to one point of score.
 const CAPACITY_UNIT: i64 = 1000;
 
-/// The weight of a group. Its best members count first, and no more of them than needed.
+/// Returns the weight of a group. It depends on the best members only, as many as are needed.
 fn weight(context: &AttemptContext<'_>, groups_min: i64, clusters_min: i64, members: &mut [Candidate]) -> i64 {
     let replicas = i64::from(context.request.replicas);
     let of = |candidate: &Candidate| (candidate.available(), i64::from(candidate.score));
@@ -153,7 +154,7 @@ fn weight(context: &AttemptContext<'_>, groups_min: i64, clusters_min: i64, memb
     }
     let target = replicas.max(0).unsigned_abs().div_ceil(groups_min.max(1).unsigned_abs()) as i64;
     let enough = groups_min.max(clusters_min);
-    // A group with too few members was walked to its end.
+    // If a group has too few members, all of them are included.
     let rated = |(capacity, scores, used): (i64, i64, i64)| capacity.min(target) * CAPACITY_UNIT + scores / used.max(1);
     let walk = |members: &[Candidate]| {
         let (mut capacity, mut scores, mut used) = (0, 0, 0);
@@ -177,12 +178,12 @@ fn weight(context: &AttemptContext<'_>, groups_min: i64, clusters_min: i64, memb
     rated(walk(members).1)
 }
 
-/// The best combination of `min` to `max` groups that have `clusters_min` clusters together, as
-/// positions in `groups` by weight.
+/// Returns the best combination of `min` to `max` groups that have `clusters_min` clusters
+/// together, as positions in `groups` by weight.
 ///
-/// Combinations are compared by the sum of their weights, then by the number of their clusters. A
-/// set of groups that would be enough without its largest group is not a combination. Of the chosen
-/// combination, the shortest prefix that is enough is taken.
+/// Combinations are compared by the sum of their weights, then by their number of clusters. A set
+/// of groups that would be enough without its largest group is not a combination. Of the best
+/// combination, the shortest prefix that is enough is returned.
 fn choose_groups(groups: &[Group<'_>], min: i64, max: i64, clusters_min: i64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_unstable_by_key(|group| {
@@ -205,17 +206,17 @@ fn choose_groups(groups: &[Group<'_>], min: i64, max: i64, clusters_min: i64) ->
 
 struct Search<'a> {
     groups: &'a [Group<'a>],
-    /// Ascending by the number of clusters.
+    /// In ascending order of the number of clusters.
     order: &'a [usize],
     min: usize,
     max: usize,
     needed: usize,
 }
 
-/// The value of a combination: its weight, then its clusters.
+/// The value of a combination: its weight, then its number of clusters.
 type Value = (i64, i64);
 
-/// The most states that the search looks at. Beyond this bound the heaviest groups are taken.
+/// The most states that the search examines. Beyond this bound, the heaviest groups are taken.
 /// Upstream's search would not end in reasonable time there.
 const STATES_MAX: usize = 4_000_000;
 
@@ -224,8 +225,8 @@ impl Search<'_> {
         self.groups[group].size
     }
 
-    /// Whether the groups have enough clusters, are neither too few nor too many, and would have
-    /// too few clusters without the largest.
+    /// Returns whether the groups have enough clusters, are neither too few nor too many, and would
+    /// have too few clusters without the largest.
     fn is_combination(&self, chosen: &[usize]) -> bool {
         let total: usize = chosen.iter().map(|group| self.size(*group)).sum();
         let last = self.order.iter().rev().find(|group| chosen.contains(group));
@@ -234,16 +235,16 @@ impl Search<'_> {
         permitted && (chosen.len() == self.min.max(1) || without_last < self.needed)
     }
 
-    /// The combination of the highest value. Of equal ones, the one that a depth-first search finds
-    /// first.
+    /// Returns the combination of the highest value. Of equal ones, it returns the first one that a
+    /// depth-first search finds.
     fn best(&self) -> Option<Vec<usize>> {
         let count = self.order.len();
         let caps = self.needed + 1;
         if count.saturating_mul(self.max + 1).saturating_mul(caps) > STATES_MAX {
             return self.heaviest();
         }
-        // best[from][chosen][clusters]: the value that groups `from..` can still add. None: no
-        // combination is possible.
+        // best[from][chosen][clusters] is the value that groups `from..` can still add. `None`
+        // means that no combination is possible.
         let width = (self.max + 1) * caps;
         let mut best: Vec<Option<Value>> = vec![None; (count + 1) * width];
         let index = |from: usize, chosen: usize, clusters: usize| from * width + chosen * caps + clusters;
@@ -281,7 +282,7 @@ impl Search<'_> {
         chosen >= self.min.max(1) && clusters >= self.needed
     }
 
-    /// The number of clusters counts only up to what is needed.
+    /// Adds the clusters of a group, up to the needed number.
     fn added(&self, clusters: usize, position: usize) -> usize {
         (clusters + self.size(self.order[position])).min(self.needed)
     }
@@ -296,7 +297,7 @@ impl Search<'_> {
         order.sort_unstable_by_key(|group| (std::cmp::Reverse(self.groups[*group].weight), self.groups[*group].name));
         let mut chosen = Vec::new();
         let mut clusters = 0;
-        // If the heaviest groups have too few clusters, large groups make up for it.
+        // If the heaviest groups have too few clusters, larger groups replace the smallest.
         let mut by_size: Vec<usize> = self.order.to_vec();
         for group in order {
             if self.is_done(chosen.len(), clusters) || chosen.len() == self.max {
@@ -321,7 +322,7 @@ impl Search<'_> {
     }
 }
 
-/// The constraint with its bounds filled in.
+/// Returns the constraint with defaults for missing bounds.
 ///
 /// Differs from Karmada (D9): a constraint without a maximum has no upper bound, and its minimum is
 /// at least one.
@@ -339,7 +340,7 @@ mod tests {
 
     use super::*;
 
-    /// Every combination in the order in which upstream finds them, chosen as upstream does.
+    /// Generates every combination in upstream's order, and chooses as upstream does.
     fn one_by_one(groups: &[Group<'_>], min: usize, max: usize, needed: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|group| (groups[*group].size, std::cmp::Reverse(groups[*group].weight), groups[*group].name));

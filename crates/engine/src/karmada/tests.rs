@@ -270,8 +270,8 @@ proptest! {
         }
     }
 
-    /// The scheduler's index relies on this: a binding that it does not wake would be decided as
-    /// before.
+    /// The scheduler's index relies on this property: the decision for a binding that it does not
+    /// queue would not change.
     #[test]
     fn a_cluster_matters_only_to_who_is_on_it_or_can_choose_it_and_is_not_settled(
         mut clusters in clusters(),
@@ -284,7 +284,7 @@ proptest! {
         let decided = |clusters: &[Cluster], request: &Request| {
             decide(&ClusterSet::new(clusters.to_vec()), &workloads, request, &profile)
         };
-        // After its own pass nothing but the changed cluster asks for another pass.
+        // After this pass, only the changed cluster can require another pass.
         let first = decided(&clusters, &request);
         if let Some(targets) = first.targets() {
             request.targets = targets.to_vec();
@@ -329,9 +329,9 @@ proptest! {
     fn a_steady_pass_over_its_own_result_moves_nothing(clusters in clusters(), mut request in request()) {
         let (fleet, workloads, profile) = (ClusterSet::new(clusters), Workloads::default(), Profile::ours());
         let Outcome::Placed(placed) = decide(&fleet, &workloads, &request, &profile).outcome else { return Ok(()) };
-        // Two cases may move once more. The weights of regions depend on where the workload runs
-        // (spread-031). And replicas return from an overflow tier when there seems to be capacity,
-        // which clusters in this test keep reporting.
+        // Two cases may move replicas once more. The weights of regions depend on the current
+        // targets (spread-031). And replicas return from an overflow tier when there seems to be
+        // capacity, which clusters in this test keep reporting.
         let placement = request.placement.as_ref().unwrap();
         let by_groups = placement.spread.iter().any(|spread| spread.by != SpreadBy::Cluster);
         // A workload without replicas has no targets, so no cluster is spared afterwards.
@@ -569,7 +569,7 @@ fn ours_spreads_by_zone_provider_and_label() {
     }
 }
 
-/// Found by fuzzing: a cluster whose zone has an empty name is in no zone, and the trace says so.
+/// Found by fuzzing: a zone with an empty name does not count as a zone, also in the trace.
 #[test]
 fn a_zone_without_a_name_is_none() {
     let mut clusters = [ready("m1", "", 9), ready("m2", "", 9)];

@@ -1,6 +1,6 @@
-//! Explains a decision: for every cluster, the answers of the filters, the scores and the replicas.
+//! Explains a decision: for every cluster, the results of the filters, the scores and the replicas.
 //!
-//! The trace is made only on request, by the same pass that decides. So it always agrees with the
+//! The pass that decides builds the trace, and only on request. So it always agrees with the
 //! decision.
 
 use std::sync::Arc;
@@ -17,26 +17,27 @@ use super::placement::{Division, SpreadBy};
 use super::request::{Mode, Target};
 use crate::bits::Bits;
 
-/// Empty if the algorithm did not run.
+/// The explanation of a decision. Empty if the algorithm did not run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trace {
-    /// Whether the pass built on the present targets. None: there was no pass.
+    /// Whether the pass built on the current targets. `None` if there was no pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// One attempt for each affinity group that was tried, in order.
     pub attempts: Vec<Attempt>,
 }
 
-/// One attempt to place the binding.
+/// One attempt to schedule the binding.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
-    /// The affinity group that was tried. None: the placement has no groups.
+    /// The affinity group that was tried. `None` if the placement has no groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Box<str>>,
     /// All clusters, by name.
     pub clusters: Vec<ClusterTrace>,
-    /// What the clusters were grouped by: `region`, `zone`, `provider`, or the key of a label.
+    /// The attribute that clusters were grouped by: `region`, `zone`, `provider`, or the key of a
+    /// label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_by: Option<String>,
     /// The groups that the spread constraint chose from, best first.
@@ -47,28 +48,28 @@ pub struct Attempt {
     pub failure: Option<String>,
 }
 
-/// What an attempt found about one cluster.
+/// The results of an attempt for one cluster.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTrace {
     pub name: Arc<str>,
-    /// The answer of each filter, in reporting order. An objection to a cluster that the workload
+    /// The result of each filter, in reporting order. An objection to a cluster that the workload
     /// runs on may be overruled.
     pub filters: Vec<FilterTrace>,
     pub scores: Vec<Score>,
     /// The overflow tier. 0 is the group itself.
     pub tier: u16,
-    /// How many replicas fit beside those that run there. Absent if capacity was not counted.
+    /// The number of further replicas that fit. Absent if capacity was not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<i64>,
-    /// Which data `free` comes from.
+    /// The source of `free`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_from: Option<&'static str>,
-    /// What of the cluster is promised to other workloads, as a sentence. The engine does not know
-    /// it: a caller that keeps the accounts of clusters fills it in.
+    /// A description of the capacity that is reserved for other workloads. The engine does not know
+    /// it: a caller that accounts for capacity sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub room: Option<String>,
-    /// What the cluster's estimator says. Absent if it was not asked, or has not answered.
+    /// The estimate of the cluster's estimator. Absent if there was no query, or no response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimator: Option<EstimatorTrace>,
     pub selected: bool,
@@ -76,21 +77,21 @@ pub struct ClusterTrace {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
     /// The positions of the entries that specify replicas for the cluster, if there are several.
-    /// Only the first counts.
+    /// Only the first applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<usize>,
-    /// What `clusterBounds` let the cluster have, if it gets any.
+    /// The minimum of `clusterBounds` for the cluster. It applies if the cluster gets any replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<i64>,
     pub replicas_before: i64,
     pub replicas_after: i64,
-    /// Another group of the placement selects the cluster, and this one does not.
+    /// Whether another group of the placement selects the cluster, and this one does not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_other_group: bool,
-    /// The cluster keeps what it has of the workload and takes no more (D128). The objections that
-    /// are overruled are the reasons.
+    /// Whether the cluster keeps its replicas of the workload and takes no more (D128). The
+    /// overruled objections are the reasons.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closed: bool,
     /// Why the cluster is not in the result, if it is not.
@@ -98,17 +99,17 @@ pub struct ClusterTrace {
     pub out: Option<String>,
 }
 
-/// The answer of an estimator.
+/// The response of an estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EstimatorTrace {
-    /// How many replicas fit, as it has said. The largest number stands for no limit.
+    /// The estimated number of replicas that fit. The largest number means no limit.
     pub said: i32,
-    /// How many of them are left after what was given away since.
+    /// The estimate minus the replicas for which capacity was reserved since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<i32>,
 }
 
-/// The candidates that share a place.
+/// The candidates of one topology domain.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupTrace {
@@ -121,30 +122,30 @@ pub struct GroupTrace {
     pub chosen: bool,
 }
 
-/// The answer of one filter for one cluster.
+/// The result of one filter for one cluster.
 #[derive(Clone, Debug, Serialize)]
 pub struct FilterTrace {
     pub filter: &'static str,
-    /// None: the filter has no objection.
+    /// `None` if the filter has no objection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objection: Option<String>,
-    /// The values behind the objection, where there are some: what the placement wants, and what
-    /// the cluster has. The objection itself is in upstream's words.
+    /// The values behind the objection, if there are any: the requirement of the placement, and the
+    /// value of the cluster. The objection itself is in upstream's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The objection does not count, because the workload runs there already.
+    /// Whether the objection is ignored because the workload runs there already.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overruled: bool,
 }
 
-/// The score that one plugin gave a cluster.
+/// The score of a cluster from one plugin.
 #[derive(Clone, Debug, Serialize)]
 pub struct Score {
     pub plugin: &'static str,
     pub score: i64,
 }
 
-/// The data of an attempt, up to where it ended.
+/// The data of an attempt, up to the step where it ended.
 pub(super) struct AttemptData<'a> {
     /// The candidates before selection. Empty if no cluster was feasible.
     pub listed: &'a [Candidate],
@@ -152,11 +153,11 @@ pub(super) struct AttemptData<'a> {
     pub counted: bool,
     pub answers: Option<&'a AnswersAbout<'a>>,
     pub selected: &'a [Candidate],
-    /// None: no groups were chosen.
+    /// `None` if no groups were chosen.
     pub spread: Option<&'a SpreadGroups>,
     pub weighted: &'a [(Bits, i64)],
     pub outcome: Result<&'a [Target], &'a str>,
-    /// Why a cluster is out that was not listed, and that no filter objects to.
+    /// Why a cluster is not in the result that was not listed, and that no filter objects to.
     pub unlisted: Option<&'static str>,
 }
 
@@ -175,7 +176,7 @@ impl SpreadGroups {
 }
 
 impl Trace {
-    /// Makes the attempt with the group in use end where the targets are kept.
+    /// Marks the kept targets in the attempt of the group in use.
     pub(super) fn keep(&mut self, kept: &Placed) {
         let in_use = self.attempts.iter().rposition(|attempt| attempt.group == kept.term);
         let Some(attempt) = in_use.map(|at| &mut self.attempts[at]) else { return };
@@ -246,7 +247,7 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         }
         (None, Some(_)) if seen.outcome.is_err() => Some("no replicas were assigned in this attempt".to_owned()),
         (None, Some(candidate)) if limit.is_some() => Some(beyond_bounds(candidate, limit)),
-        // Without constraints, only a cluster without room is not selected.
+        // Without constraints, only a cluster without capacity is not selected.
         (None, Some(_)) if !selected && context.placement.spread.is_empty() => Some(no_weight(context).to_owned()),
         (None, Some(candidate)) if !selected => Some(not_selected(seen, candidate)),
         (None, Some(_)) if weight == Some(0) => Some(no_weight(context).to_owned()),
@@ -284,7 +285,7 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
     }
 }
 
-/// Why a candidate got no replicas where bounds hold.
+/// Returns the reason why a candidate got no replicas if bounds apply.
 fn beyond_bounds(candidate: &Candidate, limit: Option<Limit>) -> String {
     let Limit { min, max } = limit.unwrap_or_default();
     let room = candidate.available();
@@ -297,7 +298,7 @@ fn beyond_bounds(candidate: &Candidate, limit: Option<Limit>) -> String {
     "other clusters came first for every replica, within clusterBounds".to_owned()
 }
 
-/// Why the spread constraints did not select a candidate.
+/// Returns the reason why the spread constraints did not select a candidate.
 fn not_selected(seen: &AttemptData<'_>, candidate: &Candidate) -> String {
     let count = seen.selected.len();
     let Some(spread) = seen.spread else {
@@ -312,7 +313,7 @@ fn not_selected(seen: &AttemptData<'_>, candidate: &Candidate) -> String {
     }
 }
 
-/// The weight that the division gave the cluster.
+/// Returns the weight of the cluster in the division.
 fn weight(context: &AttemptContext<'_>, seen: &AttemptData<'_>, candidate: &Candidate) -> Option<i64> {
     let given = || {
         let applying = seen.weighted.iter().filter(|(indexes, _)| indexes.contains(candidate.index()));
@@ -337,7 +338,7 @@ fn entries(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
     if entries.len() > 1 { entries } else { Vec::new() }
 }
 
-/// Whether an entry of the user's list selects the cluster. True if there is no such list.
+/// Returns whether an entry of the user's list selects the cluster, or there is no such list.
 fn is_listed(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -> bool {
     let lists = matches!(context.placement.division, Division::Specified(Some(_)) | Division::Together(_));
     !lists || seen.weighted.iter().any(|(indexes, _)| indexes.contains(index))
@@ -350,7 +351,7 @@ fn no_weight(context: &AttemptContext<'_>) -> &'static str {
     }
 }
 
-/// Which data the free capacity of a cluster comes from.
+/// Returns the source of the free capacity of a cluster.
 fn source(context: &AttemptContext<'_>, seen: &AttemptData<'_>, candidate: &Candidate) -> &'static str {
     let cluster = context.fleet.cluster(candidate.index());
     match &cluster.capacity {

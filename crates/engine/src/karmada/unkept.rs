@@ -1,7 +1,7 @@
-//! The rules that a division ignores and its targets do not keep (T4): spread constraints beside
-//! static weights or specified replicas, and room beside static weights.
+//! The rules that a division ignores and its targets violate (T4): spread constraints with static
+//! weights or specified replicas, and free capacity with static weights.
 //!
-//! Differs from Karmada (D85), which ignores them, too, and says nothing.
+//! Differs from Karmada (D85), which also ignores them, but does not report the violations.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use super::pass::Pass;
 use super::placement::{Division, SpreadBy, SpreadConstraint};
 use super::request::{Request, Target};
 
-/// The most clusters that a sentence names. There may be thousands.
+/// The most clusters that a message names. There may be thousands.
 const CLUSTERS_TOLD_MAX: usize = 3;
 
 impl Pass {
-    /// Says which ignored rules these targets do not keep.
+    /// Describes the ignored rules that these targets violate. `None` if there are none.
     pub fn unkept(&self, request: &Request, targets: &[Target]) -> Option<String> {
         let placement = request.placement.as_deref()?;
         if !self.profile.deviates() || !placement.ignores_spread() || !request.is_divisible() {
@@ -47,7 +47,7 @@ impl Pass {
         (!told.is_empty()).then(|| format!("{division} {}", told.join(", and ")))
     }
 
-    /// The clusters that have less room than they got replicas, in words.
+    /// Describes the clusters that have more replicas than capacity.
     fn overfull(&self, request: &Request, used: &[(&Cluster, i64)]) -> Vec<String> {
         let one = |(cluster, replicas): &(&Cluster, i64)| {
             let room = room(cluster, request)?;
@@ -57,8 +57,8 @@ impl Pass {
     }
 }
 
-/// How many replicas of the workload fit on a cluster, if it had none there. What it has there is
-/// counted as used (RM1), and given back. `None`: its room is not known, or is counted by nodes.
+/// Returns the number of replicas of the workload that fit on a cluster, including those already on
+/// it (RM1 counts them as used). `None` if the capacity is unknown or counted by nodes.
 fn room(cluster: &Cluster, request: &Request) -> Option<i64> {
     let capacity = cluster.capacity.as_ref().filter(|capacity| capacity.grades.is_none())?;
     let own = request.replicas_on(&cluster.name);
@@ -72,7 +72,7 @@ fn room(cluster: &Cluster, request: &Request) -> Option<i64> {
     Some(room.max(0))
 }
 
-/// How the clusters break a constraint, in words.
+/// Describes how the clusters violate a constraint. `None` if they keep it.
 fn breach(constraint: &SpreadConstraint, used: &[(&Cluster, i64)]) -> Option<String> {
     let SpreadConstraint { by, min, max } = constraint;
     let groups: BTreeSet<&str> = used.iter().filter_map(|(cluster, _)| group(by, cluster)).collect();

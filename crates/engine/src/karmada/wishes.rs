@@ -1,9 +1,9 @@
-//! Spread constraints that are wishes (`whenUnsatisfiable: ScheduleAnyway`).
+//! Preferred spread constraints (`whenUnsatisfiable: ScheduleAnyway`).
 //!
-//! The first affinity group that has a place without them is used. Within it, they are kept one
-//! after the other, in their order, as far as that moves no further replica.
+//! The first affinity group that can take the workload without them is used. Within it, they are
+//! enforced one after another, in their order, as long as that moves no further replica.
 //!
-//! Differs from Karmada (D102), which has no such constraints. Its profile keeps them like others.
+//! Differs from Karmada (D102), which has no such constraints. With its rules they are required.
 
 use super::attempt::Failure;
 use super::pass::Pass;
@@ -12,17 +12,18 @@ use super::request::{Mode, Request, Shared, Target};
 use super::search::STEPS_MAX;
 use super::{trace, zero};
 
-/// The most wishes that a placement can have. Each may cost an attempt; those beyond are ignored.
+/// The most preferred constraints of a placement. Each may cost an attempt. Further ones are
+/// ignored.
 const WISHES_MAX: usize = 16;
 
-/// One attempt with some of the wishes, and what explains it.
+/// One attempt with some of the preferred constraints, and its explanation.
 struct Tried {
     result: Result<Vec<Target>, Failure>,
     trace: Option<trace::Attempt>,
 }
 
 impl Pass {
-    /// An attempt that keeps as many of the wishes as it can.
+    /// Attempts to schedule the workload with as many of the preferred constraints as possible.
     pub(super) fn attempt_with_wishes(
         &mut self,
         request: &Request,
@@ -30,10 +31,10 @@ impl Pass {
         term: Option<usize>,
         mode: Mode,
     ) -> Result<Vec<Target>, Failure> {
-        // Where spread constraints do not count, wishes do not either.
+        // If spread constraints do not apply, preferred ones do not either.
         let count = !placement.ignores_spread() && !zero::is_asked(request, placement, &self.profile);
         let wishes = if count { placement.wishes.len().min(WISHES_MAX) } else { 0 };
-        // All attempts together take no longer than one does.
+        // All attempts together take no longer than one attempt.
         let steps = std::mem::replace(&mut self.steps, STEPS_MAX / (wishes + 2));
         let result = self.best_with_wishes(request, placement, wishes, term, mode);
         self.steps = steps;
@@ -60,7 +61,7 @@ impl Pass {
             return self.told(all);
         }
         let mut kept = vec![false; wishes];
-        // All of them together are too many, so a single one is, too.
+        // A single constraint was tried above already.
         for wish in (0..wishes).filter(|_| wishes > 1) {
             kept[wish] = true;
             let tried = self.try_with(request, placement, &kept, term, mode);
@@ -72,7 +73,8 @@ impl Pass {
         self.told(best)
     }
 
-    /// An attempt that has to keep some of the wishes, and forgets the others.
+    /// Attempts to schedule the workload with the constraints in `kept` as required ones, and
+    /// without the others.
     fn try_with(
         &mut self,
         request: &Request,
@@ -86,12 +88,14 @@ impl Pass {
         Tried { result, trace: self.trace.as_mut().and_then(|trace| trace.attempts.pop()) }
     }
 
-    /// The placement with all wishes as constraints, as Karmada's profile reads them.
+    /// Returns the placement with all preferred constraints as required ones, as Karmada's rules
+    /// interpret them.
     pub(super) fn with_all_wishes(&mut self, placement: &Shared<Placement>) -> Shared<Placement> {
         self.with_wishes(placement, &vec![true; placement.wishes.len()])
     }
 
-    /// The placement with some of its wishes as constraints, and without the others.
+    /// Returns the placement with some of its preferred constraints as required ones, and without
+    /// the others.
     fn with_wishes(&mut self, placement: &Shared<Placement>, kept: &[bool]) -> Shared<Placement> {
         let stricter = self.stricter.entry((placement.clone(), kept.to_vec())).or_insert_with(|| {
             let wished = placement.wishes.iter().zip(kept).filter(|(_, kept)| **kept).map(|(wish, _)| wish.clone());
@@ -109,7 +113,8 @@ impl Pass {
     }
 }
 
-/// How many replicas leave where they are. Of copies, clusters count. A Fresh pass does not look.
+/// Returns the number of replicas that leave their clusters, or of clusters if replicas are
+/// duplicated. Returns 0 in a Fresh pass.
 fn leaving(request: &Request, placement: &Placement, mode: Mode, targets: &[Target]) -> i64 {
     if mode == Mode::Fresh {
         return 0;

@@ -1,4 +1,4 @@
-//! Divides within bounds of clusters, so that all constraints hold (S7).
+//! Divides replicas within the bounds of clusters, so that all constraints hold (S7).
 
 use super::bounds::Limit;
 use super::candidate::Candidate;
@@ -19,13 +19,13 @@ pub(super) struct Divided {
 }
 
 impl Settlement<'_, '_> {
-    /// Divides within the bounds, so that all constraints hold. The error says whether it is a
-    /// proof that nothing is allowed.
+    /// Divides within the bounds, so that all constraints hold. The error is true if this is proven
+    /// to be impossible.
     pub fn divide(&self, steps: &mut usize) -> Result<Divided, bool> {
         let (order, mut question) = self.question();
         let answer = question.answer(steps);
         let mut found = answer.found.ok_or(answer.exact)?;
-        // Earlier tiers come before fewer clusters.
+        // Earlier tiers take precedence over fewer clusters.
         let has_tiers = order.iter().any(|candidate| candidate.tier > 0);
         if self.aggregates() && !has_tiers {
             let cluster = self.cluster_dimension(&mut question);
@@ -35,8 +35,8 @@ impl Settlement<'_, '_> {
         Ok(self.divided(&order, &question, found))
     }
 
-    /// Divides as many of the replicas as can be placed if none that is there leaves. None: not all
-    /// of these can stay.
+    /// Divides as many replicas as possible without moving any. `None` if some of the current
+    /// replicas cannot stay.
     pub fn divide_most(&self, steps: &mut usize) -> Option<Divided> {
         let (order, question) = self.question();
         let there: i64 = self.candidates.iter().map(|candidate| i64::from(candidate.own.max(0))).sum();
@@ -45,7 +45,7 @@ impl Settlement<'_, '_> {
         found.map(|found| self.divided(&order, &question, found))
     }
 
-    /// Divides what an answer places.
+    /// Divides the replicas of a solution.
     fn divided(&self, order: &[Candidate], question: &Question, found: Found) -> Divided {
         let uses_each = question.has_least();
         let part = |site: &usize| {
@@ -69,7 +69,7 @@ impl Settlement<'_, '_> {
         Divided { targets, open: found.open.iter().map(|site| order[*site]).collect() }
     }
 
-    /// Why nothing is allowed within the bounds, as far as bounds and room alone say it.
+    /// Describes why no division is allowed, as far as bounds and capacity alone are the reason.
     pub fn beyond_bounds(&self) -> String {
         let wanted = self.wanted();
         let all = |of: &dyn Fn(&Candidate) -> i64| self.candidates.iter().map(of).fold(0, i64::saturating_add);
@@ -109,7 +109,7 @@ impl Settlement<'_, '_> {
         format!("no division of {wanted} replicas keeps clusterBounds")
     }
 
-    /// Whether there would be a place if no bounds held.
+    /// Returns whether the workload could be placed without bounds.
     pub fn bounds_are_to_blame(&self, steps: &mut usize) -> bool {
         let free = Settlement::new(self.context, self.candidates, &[]);
         !self.bounded.is_empty() && free.question().1.answer(steps).found.is_some()

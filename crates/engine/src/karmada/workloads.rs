@@ -1,4 +1,5 @@
-//! The groups of workload affinity and anti-affinity: their members, and the clusters they are on.
+//! The groups of workload affinity and anti-affinity: their members, and the clusters of each
+//! member.
 //!
 //! Only namespaced bindings are in groups, and a group belongs to one namespace.
 
@@ -9,18 +10,19 @@ use super::cluster_set::ClusterSet;
 use super::request::{Request, Target, WorkloadGroups};
 use crate::bits::Bits;
 
-/// Updated binding by binding. Cheap to clone.
+/// The groups of all bindings. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
     affinity: Arc<Groups>,
     anti_affinity: Arc<Groups>,
 }
 
-/// By namespace and group: the members by name, with the clusters they are on.
+/// The members of each group by namespace and group name, then by binding name. The value contains
+/// the clusters of the member.
 type Groups = HashMap<(Box<str>, Box<str>), BTreeMap<Box<str>, Vec<Arc<str>>>>;
 
 impl Workloads {
-    /// Records where a binding is placed. `was` are the groups that it was in before.
+    /// Records the placement of a binding. `was` contains its groups before the update.
     pub fn upsert(
         &mut self,
         namespace: &str,
@@ -63,7 +65,7 @@ impl Workloads {
     }
 
     /// Keeps only the clusters that every other placed member of the affinity group is on. The
-    /// first member may go anywhere.
+    /// first member may go to any cluster.
     pub(super) fn keep_together(&self, request: &Request, fleet: &ClusterSet, kept: &mut Bits) {
         for clusters in self.affinity_members(request) {
             let there: Bits = clusters.iter().filter_map(|name| fleet.index_of(name)).collect();

@@ -1,5 +1,6 @@
-//! Which workloads want no replicas: they stay where they are, with nothing. Without a place, one
-//! goes where one replica would. `--enable-empty-workload-propagation` gives upstream's way.
+//! Workloads of zero replicas: they keep their clusters, with zero replicas. A workload without
+//! targets goes where one replica would. `--enable-empty-workload-propagation` enables upstream's
+//! behaviour.
 
 use super::candidate::Candidate;
 use super::cluster_set::ClusterSet;
@@ -7,7 +8,7 @@ use super::placement::{Division, Placement};
 use super::profile::Profile;
 use super::request::{Request, Target};
 
-/// Kinds of objects that have replicas, with their API group.
+/// The kinds of objects that have replicas, with their API group.
 const KINDS: &[(&str, &str)] = &[
     ("apps", "Deployment"),
     ("apps", "ReplicaSet"),
@@ -19,8 +20,8 @@ const KINDS: &[(&str, &str)] = &[
     ("argoproj.io", "Rollout"),
 ];
 
-/// Whether the request is for a divided workload that wants no replicas, and not for an object that
-/// has none.
+/// Returns whether the request is for a divided workload that requests zero replicas, and not for
+/// an object without replicas.
 pub(super) fn is_asked(request: &Request, placement: &Placement, profile: &Profile) -> bool {
     let is_divided = matches!(placement.division, Division::Static(_) | Division::Dynamic | Division::Aggregated);
     profile.deviates()
@@ -31,7 +32,7 @@ pub(super) fn is_asked(request: &Request, placement: &Placement, profile: &Profi
         && has_replicas(request)
 }
 
-/// Upstream's way with empty workloads: each selected cluster without replicas is a target, too.
+/// Adds each selected cluster without replicas as a target, as upstream does for empty workloads.
 pub(super) fn attach(targets: &mut Vec<Target>, selected: &[Candidate], fleet: &ClusterSet) {
     let known = targets.len();
     for candidate in selected {
@@ -43,8 +44,8 @@ pub(super) fn attach(targets: &mut Vec<Target>, selected: &[Candidate], fleet: &
     targets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
 }
 
-/// Whether the object is of a kind that has replicas: by its kind, its requests, or the replicas
-/// that it had.
+/// Returns whether the object has replicas, according to its kind, its resource requests, or its
+/// current replicas.
 fn has_replicas(request: &Request) -> bool {
     let group = request.resource.api_version.rsplit_once('/').map_or("", |(group, _)| group);
     request.requirements.is_some()

@@ -1,12 +1,12 @@
-//! Makes the sites evenly used: lowers the level that no site is above, step by step, from where
-//! everything is.
+//! The goal Balance: uses the sites evenly. Lowers the maximum level of all sites step by step,
+//! starting from the current placement.
 //!
-//! At each level, what is above it leaves, the largest replicas first, for the least used sites.
-//! Where these are out of reach, a flow says where replicas should be, sites pass replicas on, and
-//! replicas make room for each other. Where a step fails, shorter ones are tried.
+//! At each level, replicas leave the sites above it, the largest first, for the least used sites.
+//! If no site below the level is in reach, sites pass replicas on to others, displace replicas
+//! there, or follow a minimum-cost flow over all sites. Shorter steps follow a step that fails.
 //!
-//! A site that cannot be lowered is no reason to leave the others uneven: it is set aside at its
-//! level, and the search goes on with the rest.
+//! A site that cannot be lowered does not keep the others uneven: it is set aside at its level, and
+//! the search continues with the rest.
 
 mod chains;
 mod stages;
@@ -19,55 +19,53 @@ use super::problem::Outcome;
 use super::state::{State, share};
 use super::worth::{Checkpoint, is_enough};
 
-/// Steps from the level of today to the bound: the resolution of `worth`.
+/// Number of steps from the current level to the bound. Defines the resolution of `worth`.
 const LEVELS: u32 = 24;
-/// How often a step is halved. Steps that fail take the longest.
+/// Maximum number of times a step is halved. Steps that fail take the longest.
 const HALVINGS_MAX: u32 = 7;
-/// Levels that differ by less are equal: a tenth of what users read.
+/// Difference below which levels are equal: a tenth of the resolution that users see.
 const LEVEL_MIN: f64 = 1e-5;
-/// No flow is asked about levels that are nearer to the bound: there, whole replicas are too large.
+/// Distance from the bound below which no flow is computed: whole replicas are too coarse there.
 const NEAR: f64 = 0.005;
-/// How many times sites are set aside, and after how many of them the rest is searched: each search
-/// takes as long as the first one.
+/// Maximum number of times that sites are set aside, and of searches. Each search takes as long as
+/// the first.
 const STAGES_MAX: usize = 64;
 const SEARCHES_MAX: usize = 12;
-/// How many sites replicas that make room for each other may pass.
+/// Maximum number of sites in a chain of displaced replicas.
 const CHAIN_MAX: usize = 3;
-/// How many such attempts one level makes, and how many more for each site: each attempt looks at
-/// all that is on a site.
+/// Maximum number of attempts to displace replicas per level, plus a number per site. Each attempt
+/// visits all items of a site.
 const ATTEMPTS_MAX: usize = 200;
 const ATTEMPTS_OF_SITE: usize = 2;
-/// How many ways over other sites one level tries, and how many more for each site.
+/// Maximum number of paths over other sites that are tried per level, plus a number per site.
 const TRIES_MAX: usize = 400;
 const TRIES_OF_SITE: usize = 8;
-/// How many sites are tried for an item whose rules refuse some.
+/// Maximum number of sites tried for an item if its rules refuse some.
 const REFUSALS_MAX: usize = 40;
 
-/// What sums of binary fractions may differ by.
+/// Relative rounding error of sums of binary fractions.
 const ROUNDING: f64 = 1e-12;
 
-/// What a stage of the search came to.
+/// The result of one stage of the search.
 struct Stage {
     /// Whether moves were kept.
     has_moved: bool,
-    /// Whether the search found more moves, which are not worth their replicas or gain no more than
-    /// the tolerance.
+    /// Whether the search found moves that were not kept because they gain too little.
     has_left_moves: bool,
     /// Whether the tolerance is the reason that no move was kept.
     is_within_tolerance: bool,
     price: f64,
 }
 
-/// What the figures are about: the sites that count, and what they were at first.
+/// The sites set aside, the bound and the figure when a stage began.
 struct Shown {
     aside: Vec<Option<f64>>,
     bound: f64,
     figure: f64,
 }
 
-/// Evens out the sites in stages. Each stage lowers the fullest site that counts as far as it can,
-/// and then sets those aside that hold it up. The figures are those of the first stage that gains
-/// anything.
+/// Evens out the sites in stages. Each stage lowers the fullest counted site as far as possible and
+/// then sets aside the sites that hold it up. The figures are those of the first stage with a gain.
 pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
     set_pinned_aside(state);
     let (start, earlier) = (state.mark(), state.problem.price);
@@ -131,8 +129,8 @@ pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
     }
 }
 
-/// Sets the sites aside that are fuller than all that replicas may leave. If none may leave any
-/// site, all sites count.
+/// Sets aside the fullest sites at their level if their immovable load alone keeps them there. If
+/// this applies to all sites, none is set aside.
 fn set_pinned_aside(state: &mut State<'_, '_>) {
     let mut sites: Vec<u32> = state.sites().filter(|site| is_counted(state, *site)).collect();
     sites.sort_by(|one, other| state.peak(*other).total_cmp(&state.peak(*one)).then(one.cmp(other)));
@@ -144,7 +142,7 @@ fn set_pinned_aside(state: &mut State<'_, '_>) {
 }
 
 impl Shown {
-    /// The present state. `bottom`: the least level of the fullest site that counts.
+    /// Records the present state. `bottom` is the minimum level of the fullest counted site.
     fn new(state: &State<'_, '_>, bottom: f64) -> Shown {
         let mean = if state.resources() == 1 { mean(state) } else { bound::largest_mean(state) };
         let figure = figure(state, |site| state.peak(site));
@@ -161,7 +159,7 @@ fn level(state: &State<'_, '_>) -> f64 {
     state.sites().filter(|site| state.is_open(*site)).map(|site| state.peak(site)).fold(0.0, f64::max)
 }
 
-/// All that is used, as a share of all there is. No plan changes it.
+/// Returns total use as a share of total capacity. No plan changes it.
 fn mean(state: &State<'_, '_>) -> f64 {
     let counted = state.sites().filter(|site| state.is_open(*site) && state.has(*site, 0) > 0);
     let (load, has) = counted.fold((0_i128, 0_i128), |(load, has), site| {
@@ -180,42 +178,41 @@ fn figure(state: &State<'_, '_>, peak: impl Fn(u32) -> f64) -> f64 {
     (top - mean).max(0.0)
 }
 
-/// The most room that any site of a choice has below the level.
+/// The largest capacity below the level on any site of a choice.
 #[derive(Clone, Default)]
 struct Room {
-    /// As of when. Until a site gets room, there can only be less.
+    /// The search's version when `most` was computed. Within a version, capacity only shrinks.
     version: u64,
     most: Vec<i64>,
 }
 
-/// The search, with what it remembers so that it need not look at everything again.
+/// The search and its caches.
 struct Search<'s, 'p, 'r> {
     state: &'s mut State<'p, 'r>,
     exits: Exits,
-    /// The items that are on a site at first and need a resource, by site and resource, the largest
-    /// first.
+    /// Items initially on a site that need a resource, the largest first, by site and resource.
     first: Vec<Option<Rc<[u32]>>>,
     level: f64,
-    /// The most that sites may use at the level, and up to where they fill up first, by site and
+    /// Maximum use at the level, and the use up to which sites are filled first, by site and
     /// resource.
     most: Vec<i64>,
     fill: Vec<i64>,
-    /// By choice.
+    /// Largest capacity below the level, by choice.
     rooms: Vec<Room>,
-    /// Counts how often a site may have got room.
+    /// Incremented whenever a site may have gained capacity.
     version: u64,
-    /// Of how many other sites it needs room at most: the sites from which replicas reach a site
-    /// below the level. Empty: not known yet.
+    /// The sites from which replicas reach a site below the level over at most so many other sites,
+    /// by that number. Empty: not computed yet.
     near: Vec<Vec<bool>>,
     attempts: usize,
-    /// Whether the level was reached without a way over other sites.
+    /// Whether the level was reached without a path over other sites.
     is_direct: bool,
-    /// Whether a flow says where everything should be.
+    /// Whether the placement follows a flow.
     is_steered: bool,
-    /// What the sites used at first, and what may move freely, once it is asked for.
+    /// Initial use of each site, and, once computed, the kinds of items that a flow can move.
     first_loads: Vec<i64>,
     kinds: Option<Rc<[steering::Kind]>>,
-    /// How many more ways over other sites are tried at this level.
+    /// Remaining number of paths over other sites that are tried at this level.
     tries: usize,
 }
 
@@ -243,18 +240,18 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         }
     }
 
-    /// Goes down step by step. Where a step fails, shorter ones may not: each of them looks only
-    /// for what is above it, and so finds ways that a long one has no attempts left for.
+    /// Lowers the level step by step. A shorter step can succeed where a longer one failed: fewer
+    /// sites are above its level, so each gets more of the attempts.
     fn descend(&mut self, top: f64, bottom: f64, points: &mut Vec<Checkpoint>) {
         self.fill = self.at(bottom);
         let mut reached = top;
         let mut step = (top - bottom) / f64::from(LEVELS);
         let (mut halvings, mut has_bottom_failed) = (0, false);
         while halvings < HALVINGS_MAX && step >= LEVEL_MIN && reached - bottom >= LEVEL_MIN {
-            // Sums of steps end a little beside the bottom.
+            // The sum of the steps differs slightly from the bottom.
             let is_last = reached - step - bottom < LEVEL_MIN;
             if is_last && has_bottom_failed {
-                // The bound may be out of reach for good.
+                // The bound may be unreachable.
                 (step, halvings) = ((reached - bottom) / 2.0, halvings + 1);
             }
             let wanted = if is_last && !has_bottom_failed { bottom } else { reached - step };
@@ -268,8 +265,8 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         }
     }
 
-    /// Makes the moves that lead to the level, or none. Once ways over other sites take too many
-    /// moves, a flow says where everything should be.
+    /// Makes the moves that reach the level, or none. If paths over other sites take too many
+    /// moves, a flow defines the placement.
     fn reach(&mut self, level: f64, bottom: f64) -> bool {
         let mark = self.state.mark();
         let is_reached = !self.is_steered && self.lower(level);
@@ -278,7 +275,8 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         }
         self.undo(mark);
         if self.is_steered || level - bottom > NEAR {
-            // Whole replicas may not reach what a flow does: then it aims lower.
+            // Whole replicas may not reach the level of a flow, so the second flow is for a lower
+            // one.
             for aim in [level, f64::midpoint(level, bottom)] {
                 self.is_steered = self.steer(aim);
                 if self.is_steered && self.lower(level) {
@@ -305,8 +303,8 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         }
     }
 
-    /// What the sites use at this level, by site and resource. Sites that are set aside have their
-    /// own.
+    /// Returns the maximum use at the level, by site and resource. Sites that are set aside keep
+    /// their own level.
     fn at(&self, level: f64) -> Vec<i64> {
         let resources = 0..self.state.resources();
         let of = |site| resources.clone().map(move |resource| (site, resource));
@@ -322,7 +320,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         self.near.clear();
     }
 
-    /// Brings all sites to this level or below. The receiving sites fill up to `fill` first.
+    /// Brings all sites to the level or below. Receiving sites are filled up to `fill` first.
     fn lower(&mut self, level: f64) -> bool {
         self.set_level(level);
         self.is_direct = true;
@@ -330,7 +328,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         self.above().into_iter().all(|site| self.shed(site, CHAIN_MAX))
     }
 
-    /// The sites that are above their level, the fullest first.
+    /// Returns the sites above their level, the fullest first.
     fn above(&self) -> Vec<u32> {
         let is_above = |site: &u32| {
             let level = self.state.level_aside(*site).unwrap_or(self.level);
@@ -351,7 +349,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         limit[site as usize * self.state.resources() + resource].saturating_sub(self.state.load(site, resource))
     }
 
-    /// The resource that the site is above the level by, and how much of it is too much.
+    /// Returns the resource that exceeds the level most, as a share of capacity, and the excess.
     fn excess(&self, site: u32) -> Option<(usize, i64)> {
         let known = (0..self.state.resources()).filter(|resource| self.state.has(site, *resource) > 0);
         let above = known.map(|resource| {
@@ -363,13 +361,14 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         most.map(|(_, resource, more)| (resource, more))
     }
 
-    /// How many replicas of the item a site takes without being above the limit.
+    /// Returns how many replicas of the item the site takes without exceeding the limit.
     fn headroom(&self, limit: &[i64], site: u32, item: u32) -> i64 {
         let fit = |(resource, amount): &(usize, i64)| self.room(limit, site, *resource) / *amount;
         self.state.item(item).needs.iter().map(fit).min().unwrap_or(0).max(0)
     }
 
-    /// The items on a site that need the resource: those first that cost no move or relieve it.
+    /// Returns the items on a site that need the resource: first arrivals, which are already
+    /// counted as moved, then by size. Items that an earlier plan placed come last in both groups.
     fn leaving(&mut self, site: u32, resource: usize) -> Vec<u32> {
         let state = &*self.state;
         let sorted = |items: &mut dyn Iterator<Item = u32>| -> Vec<u32> {
@@ -383,7 +382,8 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
             sorted(&mut state.holders(site).filter(at_first)).into()
         });
         let mut items = sorted(&mut state.arrivals(site));
-        // An item of which more have arrived is looked at twice: it may have been too early.
+        // An item that was on the site initially and of which more have arrived is listed twice:
+        // its first try may have been too early.
         items.extend_from_slice(first);
         items
     }
@@ -408,7 +408,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         true
     }
 
-    /// Whether it is worth looking for a site for the item.
+    /// Returns whether any site of the item's choice may have capacity for it.
     fn may_have_room(&self, item: u32) -> bool {
         let Some(choice) = self.state.item(item).choice else { return false };
         let room = &self.rooms[choice];
@@ -416,7 +416,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         room.version != self.version || needs.iter().all(|(resource, amount)| *amount <= room.most[*resource])
     }
 
-    /// Remembers the room that a choice has now.
+    /// Caches the present capacity of the item's choice.
     fn look_for_room(&mut self, item: u32) {
         let Some(choice) = self.state.item(item).choice else { return };
         if self.rooms[choice].version == self.version {
@@ -431,7 +431,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         self.rooms[choice] = Room { version: self.version, most };
     }
 
-    /// The least used site that the item may go to and that has room for a replica.
+    /// Returns the least used site that the item may go to and that has capacity for a replica.
     fn receiver(&self, item: u32, site: u32, refused: &[u32]) -> Option<u32> {
         let needs = &self.state.item(item).needs;
         let mut best: Option<((bool, f64), u32)> = None;
@@ -448,8 +448,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         best.map(|(_, to)| to)
     }
 
-    /// Moves as many replicas of the item off the site as are too many. Returns whether some still
-    /// are.
+    /// Moves excess replicas of the item off the site. Returns whether an excess remains.
     fn shed_item(&mut self, site: u32, item: u32, resource: usize) -> bool {
         let each = need(self.state, item, resource).max(1);
         let mut refused: Vec<u32> = Vec::new();
@@ -478,7 +477,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         }
     }
 
-    /// Sends replicas back that need not have moved.
+    /// Returns replicas to their original sites as far as the level allows.
     fn tidy_up(&mut self) {
         self.state.leave_small_moves();
         self.set_level(level(self.state));
@@ -498,8 +497,8 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
     }
 }
 
-/// The most that is used at this level. Levels are sums of binary fractions, so a level that is
-/// meant to be whole may be a little less.
+/// Returns the maximum use at the level. Levels are sums of binary fractions, so a level that
+/// should be an integer may be slightly below it.
 fn below(level: f64, has: i64) -> i64 {
     (level * has as f64 * (1.0 + ROUNDING)).floor() as i64
 }

@@ -1,31 +1,30 @@
-//! What no plan can beat. Relaxations: replicas can be split, rooms are endless, and rules about
-//! all targets together do not count.
+//! Lower bounds that no plan can beat. In the relaxed problem, replicas can be split, capacity is
+//! unlimited, and the rules that concern all targets of an item do not apply.
 
 use std::collections::BTreeMap;
 
 use super::flow::{self, Network, Pool};
 use super::state::{State, share};
 
-/// What sums of binary fractions may differ by.
+/// Relative rounding error of sums of binary fractions.
 const ROUNDING: f64 = 1e-12;
-/// How often an interval is halved: beyond the digits of a figure that users read.
+/// Number of bisection steps. More precise than the digits that users see.
 const HALVINGS: usize = 40;
-/// The same, where each half takes a flow.
+/// Number of bisection steps if each computes a flow.
 const ROOM_HALVINGS: usize = 20;
-/// How many pairs of a choice and a site of it a network may have. It takes 100 bytes for each.
+/// Maximum number of pairs of a choice and one of its sites in a network. Each takes 100 bytes.
 const WAYS_MAX: usize = 500_000;
-/// How often the level of a network is raised.
+/// Maximum number of times that the level of a network is raised.
 const RAISES_MAX: usize = 32;
-/// Of how many sites, the most used ones first, it is looked at what cannot leave them and all that
-/// can be reached from them.
+/// Maximum number of sites for which the closure is computed, the most used first.
 const CLOSURES_MAX: usize = 64;
 
-/// The least use that the most used site can have, as a share of what it has.
+/// Returns the lowest use that the most used site can have, as a share of its capacity.
 pub(super) fn level(state: &State<'_, '_>, exits: &Exits) -> f64 {
     (0..state.resources()).map(|resource| level_of(state, exits, resource)).fold(0.0, f64::max)
 }
 
-/// The largest mean of the uses of the sites, each by its most used resource.
+/// Returns an upper bound of the mean use of the sites, each by its most used resource.
 pub(super) fn largest_mean(state: &State<'_, '_>) -> f64 {
     let counted: Vec<u32> = state.sites().filter(|site| is_counted(state, *site)).collect();
     let mut sum = 0.0;
@@ -36,7 +35,7 @@ pub(super) fn largest_mean(state: &State<'_, '_>) -> f64 {
         };
         sum += (0..state.resources()).map(share).fold(0.0, f64::max);
     }
-    // The least that any site of a choice has, by resource.
+    // The smallest capacity of any site of a choice, by resource.
     let least: Vec<Vec<i64>> = state
         .problem
         .choices
@@ -57,12 +56,12 @@ pub(super) fn largest_mean(state: &State<'_, '_>) -> f64 {
     sum / counted.len().max(1) as f64
 }
 
-/// Whether the level of the site counts.
+/// Returns whether the level of the site counts.
 pub(super) fn is_counted(state: &State<'_, '_>, site: u32) -> bool {
     state.is_open(site) && (0..state.resources()).any(|resource| state.has(site, resource) > 0)
 }
 
-/// What one replica of the item needs of a resource.
+/// Returns the request of one replica of the item for a resource.
 pub(super) fn need(state: &State<'_, '_>, item: u32, resource: usize) -> i64 {
     state.item(item).needs.iter().filter(|(known, _)| *known == resource).map(|(_, amount)| *amount).sum()
 }
@@ -71,18 +70,19 @@ fn movable_load(state: &State<'_, '_>, site: u32, resource: usize) -> i64 {
     state.holders(site).map(|item| state.movable(item, site).saturating_mul(need(state, item, resource))).sum()
 }
 
-/// How much of a resource a site uses at least, as a share of what it has.
+/// Returns the immovable load of a resource on a site, as a share of its capacity.
 fn floor(state: &State<'_, '_>, site: u32, resource: usize) -> f64 {
     share(state.load(site, resource) - movable_load(state, site, resource), state.has(site, resource))
 }
 
-/// How much of its most used resource a site uses at least.
+/// Returns the largest immovable load of any resource on a site, as a share of its capacity.
 pub(super) fn floor_of(state: &State<'_, '_>, site: u32) -> f64 {
     (0..state.resources()).map(|resource| floor(state, site, resource)).fold(0.0, f64::max)
 }
 
-/// The sites that cannot all be below the level: those of which too little can leave, those of sets
-/// that nothing can leave, and those that choices are short of.
+/// Returns sites that cannot all be below the level: sites with too large an immovable load, closed
+/// sets of sites with too large a mean, and sites that are too small for what their choices confine
+/// to them.
 pub(super) fn held(state: &State<'_, '_>, exits: &Exits, level: f64) -> Vec<u32> {
     let mut held = vec![false; state.problem.sites.len()];
     for resource in 0..state.resources() {
@@ -109,7 +109,7 @@ pub(super) fn held(state: &State<'_, '_>, exits: &Exits, level: f64) -> Vec<u32>
     state.sites().filter(|site| held[*site as usize] && is_counted(state, *site)).collect()
 }
 
-/// The sites whose use of the resource counts.
+/// Returns the sites on which use of the resource counts.
 fn counted(state: &State<'_, '_>, resource: usize) -> Vec<u32> {
     state.sites().filter(|site| state.is_open(*site) && state.has(*site, resource) > 0).collect()
 }
@@ -128,16 +128,16 @@ fn level_of(state: &State<'_, '_>, exits: &Exits, resource: usize) -> f64 {
     by_rooms(state, resource, level, counted.first().map_or(0.0, used))
 }
 
-/// The least level that can be reached if what comes to a site fits beside all that is there at
-/// first. It starts from a level that is known to be needed, and ends at one that is there.
+/// Returns the lowest level that can be reached if arrivals must fit next to the initial load.
+/// `known` is a level that is known to be necessary, and `top` is the present level.
 fn by_rooms(state: &State<'_, '_>, resource: usize, known: f64, top: f64) -> f64 {
     let room = |site: u32| state.problem.sites[site as usize].room.get(resource).copied();
-    // What returns to where it was needs no room there.
+    // Replicas that return to their original site need no free capacity there.
     if state.moved() > 0 || !state.sites().any(|site| room(site).is_some()) {
         return known;
     }
     let has_number = |site: &u32| state.has(*site, resource) > 0;
-    // What is on a site that is set aside stays there, and nothing comes.
+    // Nothing moves to or from a site that is set aside.
     let is_open = |site: &u32| state.is_open(*site);
     let mut load: Vec<i64> = state.sites().map(|site| state.load(site, resource)).collect();
     let mut pools: BTreeMap<usize, BTreeMap<u32, i64>> = BTreeMap::new();
@@ -150,7 +150,7 @@ fn by_rooms(state: &State<'_, '_>, resource: usize, known: f64, top: f64) -> f64
                 let there = pools.entry(choice).or_default().entry(*site).or_default();
                 *there = there.saturating_add(amount);
             } else {
-                // Nobody knows what a site without a number can take, so it may take everything.
+                // A site of unknown capacity may take everything.
                 load[*site as usize] = load[*site as usize].saturating_sub(amount);
             }
         }
@@ -184,11 +184,11 @@ fn by_rooms(state: &State<'_, '_>, resource: usize, known: f64, top: f64) -> f64
     low
 }
 
-/// The least level at which all replicas fit where their choices allow, if they can be split. It
-/// starts from a level that is known to be needed.
+/// Returns the lowest level at which all replicas fit on the sites of their choices, if they can be
+/// split. `known` is a level that is known to be necessary.
 ///
-/// If they do not fit, some choices and all their sites are the obstacle: what has to be on these
-/// sites needs a higher level, which is tried next.
+/// If they do not fit, a set of choices and all their sites are the obstacle: the load confined to
+/// these sites needs a higher level, which is tried next.
 fn by_choices(state: &State<'_, '_>, resource: usize, sites: &[u32], known: f64) -> f64 {
     let Some(network) = ChoiceNetwork::new(state, resource, sites) else { return known };
     let mut level = known;
@@ -206,19 +206,19 @@ fn by_choices(state: &State<'_, '_>, resource: usize, sites: &[u32], known: f64)
     level
 }
 
-/// What may move between some sites, by what moves alike: the choice, and the site that it may
-/// leave but not return to.
+/// The load that may move between some sites. Pools move alike: they have the same choice and, if
+/// on a site outside of it, the same site.
 struct ChoiceNetwork<'s> {
     sites: &'s [u32],
     resource: usize,
     network: Network,
     amounts: Vec<i128>,
-    /// What cannot leave each site.
+    /// Load that cannot leave each site.
     fixed: Vec<i128>,
 }
 
 impl<'s> ChoiceNetwork<'s> {
-    /// `None`: there would be too many ways.
+    /// Returns `None` if the network would be too large.
     fn new(state: &State<'_, '_>, resource: usize, sites: &'s [u32]) -> Option<ChoiceNetwork<'s>> {
         let mut position = vec![None; state.problem.sites.len()];
         sites.iter().zip(0_u32..).for_each(|(site, index)| position[*site as usize] = Some(index));
@@ -234,8 +234,8 @@ impl<'s> ChoiceNetwork<'s> {
                 fixed[index as usize] -= amount;
             }
         }
-        // A site without a number may take everything: its capacity is not known. A site that is
-        // set aside takes nothing.
+        // A site of unknown capacity may take everything, so its choices are left out. A site that
+        // is set aside takes nothing.
         let is_known = |site: &u32| position[*site as usize].is_some() || !state.is_open(*site);
         pools.retain(|(choice, _), amount| *amount > 0 && state.problem.choices[*choice].iter().all(is_known));
         let ways = |(choice, outside): &(usize, Option<u32>)| -> Vec<u32> {
@@ -249,7 +249,7 @@ impl<'s> ChoiceNetwork<'s> {
         Some(ChoiceNetwork { sites, resource, network, amounts: pools.into_values().collect(), fixed })
     }
 
-    /// What does not fit at the level.
+    /// Returns the obstacle if the load does not fit at the level.
     fn obstacle(&self, state: &State<'_, '_>, level: f64) -> Option<flow::Obstacle> {
         let room = |(site, fixed): (&u32, &i128)| {
             let has = i128::from(state.has(*site, self.resource));
@@ -260,7 +260,7 @@ impl<'s> ChoiceNetwork<'s> {
     }
 }
 
-/// Which sites items can reach from each other.
+/// For each site, which other sites its items can reach.
 pub(super) struct Exits {
     /// The choices of the items that can leave each site.
     choices: Vec<Vec<usize>>,
@@ -278,12 +278,12 @@ impl Exits {
         Exits { choices: state.sites().map(of).collect() }
     }
 
-    /// The choices of items that may leave the site.
+    /// Returns the choices of items that may leave the site.
     pub fn of(&self, site: u32) -> &[usize] {
         &self.choices[site as usize]
     }
 
-    /// Remembers that an item with the choice is on the site, too.
+    /// Records that an item with this choice is also on the site.
     pub fn open(&mut self, site: u32, choice: usize) {
         let choices = &mut self.choices[site as usize];
         if let Err(place) = choices.binary_search(&choice) {
@@ -291,7 +291,7 @@ impl Exits {
         }
     }
 
-    /// These sites, and the sites from which an item may go to one of them.
+    /// Returns the given sites and those from which an item may go to one of them.
     pub fn leading_to(&self, state: &State<'_, '_>, sites: &[bool]) -> Vec<bool> {
         let leads = |choice: &[u32]| choice.iter().any(|site| sites[*site as usize]);
         let leads: Vec<bool> = state.problem.choices.iter().map(|choice| leads(choice)).collect();
@@ -299,7 +299,8 @@ impl Exits {
         self.choices.iter().zip(sites).map(|(choices, known)| *known || leave(choices)).collect()
     }
 
-    /// The smallest set of sites that has this site and that nothing can leave, and its mean use.
+    /// Returns the smallest set of sites that includes this site and that no item can leave, and
+    /// its mean use. The mean is 0 if the capacity of one of the sites is unknown.
     fn closure(&self, state: &State<'_, '_>, site: u32, resource: usize) -> (Vec<bool>, f64) {
         let mut inside = vec![false; self.choices.len()];
         let mut known = vec![false; state.problem.choices.len()];
@@ -308,7 +309,7 @@ impl Exits {
         inside[site as usize] = true;
         while let Some(site) = waiting.pop() {
             if state.has(site, resource) <= 0 {
-                // It is not known what the site can take.
+                // The capacity of the site is unknown.
                 return (inside, 0.0);
             }
             load += i128::from(state.load(site, resource));
@@ -328,15 +329,15 @@ impl Exits {
     }
 }
 
-/// The least level that so few replicas can reach as the budget and the limits of the items allow,
-/// wherever they go.
+/// Returns the lowest level that the budget and the limits of the items allow, wherever the
+/// replicas go.
 fn by_limits(state: &State<'_, '_>, resource: usize, sites: &[u32]) -> f64 {
     let limited = |item: &super::Item| item.most < i64::MAX;
     if state.problem.budget.is_none() && !state.problem.items.iter().any(limited) {
         return 0.0;
     }
-    // By site, the largest replicas first.
-    /// What a site has and holds, and the replicas that may leave: the need of each, and how many.
+    /// Capacity and load of a site, and its movable replicas as pairs of request and count, the
+    /// largest first.
     type Leaving = (f64, f64, Vec<(i64, i64)>);
     let mut leaving: Vec<Leaving> = Vec::with_capacity(sites.len());
     for site in sites {

@@ -1,11 +1,11 @@
-//! Makes the workloads cheap: replicas go to the cheapest site that has room for them, those first
-//! that save most.
+//! The goal Cost: moves replicas to the cheapest sites with capacity for them, in descending order
+//! of savings.
 
 use super::problem::Outcome;
 use super::state::State;
 use super::worth::least_gain;
 
-/// Savings below this share of the price of a replica are rounding.
+/// Share of the price of a replica below which savings are rounding errors.
 const SAVING_MIN: f64 = 1e-9;
 
 pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
@@ -33,15 +33,15 @@ pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
     Outcome { before, after: figure(state), bound, price: least, is_within_tolerance, ..Outcome::default() }
 }
 
-/// What a replica of the item costs on the site. `None`: the site has no price for a resource that
-/// the item needs.
+/// Returns the price of a replica of the item on the site. `None`: the site has no price for a
+/// resource that the item needs.
 fn price(state: &State<'_, '_>, item: u32, site: u32) -> Option<f64> {
     let prices = state.problem.sites[site as usize].prices.as_ref()?;
     let of = |(resource, amount): &(usize, i64)| Some(prices.get(*resource).copied()?? * *amount as f64);
     state.item(item).needs.iter().map(of).sum()
 }
 
-/// The saving of a replica up to which it stays.
+/// Returns the saving per replica up to which it does not move.
 fn least_saving(state: &State<'_, '_>, here: f64) -> f64 {
     here * (state.problem.tolerance * (1.0 + SAVING_MIN)).max(SAVING_MIN)
 }
@@ -55,7 +55,7 @@ fn figure(state: &State<'_, '_>) -> f64 {
     (0..state.problem.items.len() as u32).map(|item| bill(state, item, state.places(item))).sum()
 }
 
-/// The most that a replica can save by leaving the site.
+/// Returns the largest possible saving of a replica that leaves the site, if there is one.
 fn saving(state: &State<'_, '_>, item: u32, site: u32) -> Option<f64> {
     let here = price(state, item, site)?;
     let there = state.choice(item).iter().filter_map(|to| price(state, item, *to));
@@ -63,7 +63,8 @@ fn saving(state: &State<'_, '_>, item: u32, site: u32) -> Option<f64> {
     (saving > here * SAVING_MIN).then_some(saving)
 }
 
-/// The replicas that could save something: what each saves, the item, the site and how many.
+/// Returns the replicas that could save something, as tuples of saving per replica, item, site and
+/// count, in descending order of savings.
 fn savings(state: &State<'_, '_>) -> Vec<(f64, u32, u32, i64)> {
     let mut savings = Vec::new();
     for item in 0..state.problem.items.len() as u32 {
@@ -77,7 +78,7 @@ fn savings(state: &State<'_, '_>) -> Vec<(f64, u32, u32, i64)> {
     savings
 }
 
-/// Makes each move that saves at least so much for each replica.
+/// Makes every move that saves at least `least` per replica.
 fn save(state: &mut State<'_, '_>, least: f64) {
     for (_, item, site, _) in savings(state).into_iter().filter(|(saving, ..)| *saving >= least) {
         let Some(here) = price(state, item, site) else { continue };
@@ -98,7 +99,8 @@ fn save(state: &mut State<'_, '_>, least: f64) {
     }
 }
 
-/// The bill if every replica that may move went to its cheapest site, those first that save most.
+/// Returns the price if every movable replica went to its cheapest site, within the budget and the
+/// items' limits, in descending order of savings.
 fn bound(state: &State<'_, '_>) -> f64 {
     let mut left = state.problem.budget.map_or(i64::MAX, |budget| (budget - state.moved()).max(0));
     let mut moved = vec![0_i64; state.problem.items.len()];

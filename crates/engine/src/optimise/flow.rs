@@ -1,24 +1,23 @@
-//! How much of what some sources have fits into sinks: a maximum flow by Dinic's algorithm, and
-//! what is in the way. And the cheapest way to even out sites: a flow of least cost, by prices of
-//! the nodes.
+//! Maximum flow from sources to sinks by Dinic's algorithm, with the obstacle if it is too small,
+//! and minimum-cost flow to even out sites, by successive shortest paths with node potentials.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Sources, and sinks that each of them may use.
+/// Sources, with the sinks that each of them may use.
 pub(super) struct Network {
     /// By source, the positions of its sinks.
     ways: Vec<Vec<u32>>,
     sinks: usize,
 }
 
-/// The sources whose amounts do not fit, and all sinks that they may use.
+/// Sources with amounts that do not fit, and all sinks that they may use.
 pub(super) struct Obstacle {
     pub sources: Vec<usize>,
     pub sinks: Vec<usize>,
 }
 
-/// An edge of the graph, beside the edge back, whose position differs in the lowest bit.
+/// A residual edge. The position of its reverse edge differs in the lowest bit.
 struct Edge {
     to: usize,
     left: i128,
@@ -28,28 +27,31 @@ struct Edge {
 struct Graph {
     edges: Vec<Edge>,
     of_node: Vec<Vec<u32>>,
-    /// What the cheapest way to each node costs. No edge with room costs less than the difference.
+    /// Node potentials: the cost of the cheapest path to each node. No residual edge has a negative
+    /// reduced cost.
     prices: Vec<i64>,
 }
 
-/// What moves alike, for the cheapest way to even out sites.
+/// Load that moves alike, for `even_out`.
 pub(super) struct Pool {
-    /// What leaving costs, for each unit.
+    /// Cost of a unit that leaves.
     pub cost: i64,
-    /// The sites that it is on, and how much may leave each.
+    /// The sites that it is on, with the amounts that may leave.
     pub from: Vec<(u32, i64)>,
     /// The sites that it may go to.
     pub to: Vec<u32>,
 }
 
-/// What leaves the sites of `Pool::from` and comes to those of `Pool::to`, in their order.
+/// Amounts that leave the sites of `Pool::from` and arrive at those of `Pool::to`, in the same
+/// order.
 pub(super) struct Passage {
     pub left: Vec<i64>,
     pub came: Vec<i64>,
 }
 
-/// The cheapest way to take off each site what is too much, where a negative number is room. No
-/// more than `may_come` comes to a site, even if more leaves it. `None`: there is no way.
+/// Returns the cheapest flow that removes `too_much` from each site, where a negative number is
+/// free capacity. At most `may_come` arrives at a site, even if more leaves it. `None`: no flow
+/// does.
 pub(super) fn even_out(pools: &[&Pool], too_much: &[i64], may_come: &[i64]) -> Option<Vec<Passage>> {
     let (sites, doors) = (too_much.len(), too_much.len() + pools.len());
     let (from, to) = (doors + sites, doors + sites + 1);
@@ -74,7 +76,7 @@ pub(super) fn even_out(pools: &[&Pool], too_much: &[i64], may_come: &[i64]) -> O
     if graph.of_node[from].iter().any(|edge| graph.edges[*edge as usize].left > 0) {
         return None;
     }
-    // The edges back hold what has gone.
+    // The reverse edges contain the flow.
     let mut gone =
         graph.edges[first..].iter().skip(1).step_by(2).map(|edge| i64::try_from(edge.left).unwrap_or(i64::MAX));
     let mut next = |count: usize| -> Vec<i64> { gone.by_ref().take(count).collect() };
@@ -93,12 +95,12 @@ impl Graph {
         self.edges.push(Edge { to: from, left: 0, cost: -cost });
     }
 
-    /// What an edge costs beyond the prices.
+    /// Returns the reduced cost of an edge.
     fn extra(&self, from: usize, edge: &Edge) -> i64 {
         edge.cost + self.prices[from] - self.prices[edge.to]
     }
 
-    /// Raises the prices to those of the ways that are left. Returns whether there is one.
+    /// Raises the potentials to the costs of the remaining paths. Returns whether there is a path.
     fn raise_prices(&mut self, from: usize, to: usize) -> bool {
         let mut costs = vec![i64::MAX; self.of_node.len()];
         let mut waiting = BinaryHeap::from([Reverse((0, from))]);
@@ -122,7 +124,8 @@ impl Graph {
         true
     }
 
-    /// By node, how many edges with room and at the prices it is away. Without a way: `usize::MAX`.
+    /// Returns the number of residual edges of reduced cost 0 to each node, or `usize::MAX` if
+    /// there is no path.
     fn distances(&self, from: usize) -> Vec<usize> {
         let mut far = vec![usize::MAX; self.of_node.len()];
         let mut waiting = VecDeque::from([from]);
@@ -138,7 +141,7 @@ impl Graph {
         far
     }
 
-    /// Fills the shortest ways at the prices until none is left.
+    /// Augments along shortest paths of reduced cost 0 until none remains.
     fn fill(&mut self, from: usize, to: usize) {
         loop {
             let far = self.distances(from);
@@ -171,7 +174,7 @@ impl Graph {
                         }
                     }
                     None => match way.pop() {
-                        // Nothing more goes through this node.
+                        // No more flow passes this node.
                         Some(edge) => next[self.edges[edge as usize ^ 1].to] += 1,
                         None => break,
                     },
@@ -186,7 +189,7 @@ impl Network {
         Network { ways, sinks }
     }
 
-    /// What is in the way of these amounts, if they do not fit into these capacities.
+    /// Returns the obstacle if the amounts do not fit into the capacities.
     pub fn obstacle(&self, amounts: &[i128], capacities: &[i128]) -> Option<Obstacle> {
         let sources = self.ways.len();
         let (from, to) = (sources + self.sinks, sources + self.sinks + 1);

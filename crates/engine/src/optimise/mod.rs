@@ -1,33 +1,33 @@
-//! Optimises a fleet as a whole: which replicas of which workloads should be elsewhere, so that a
-//! goal is met with few moves.
+//! Global optimisation: moves replicas between sites to reach a goal with few moves.
 //!
-//! The search starts from where everything is, and moves replicas only between assignments that are
-//! allowed. What is allowed is the caller's: each item names the sites that it may use, and a
-//! [`Rules`] answers what fits and which assignment keeps the rules about all targets together.
+//! The search starts from the current placement and moves replicas only between assignments that
+//! are allowed. The caller defines which ones are: each item lists the sites that it may use, and
+//! [`Rules`] reports the capacity of sites and which assignments keep the rules that concern all
+//! targets of an item.
 //!
-//! Room is counted on the safe side: what arrives needs room that is free before anything moves. So
-//! the moves of a plan can be made in any order, and none waits for another.
+//! Capacity is counted conservatively: arriving replicas need capacity that is free before any
+//! move. So the moves of a plan can be made in any order, and none waits for another.
 //!
-//! Every result has a bound: no plan that keeps the rules is better than it. Bounds are relaxations
-//! that replicas can be split in, so they need no search.
+//! Every result has a bound: no plan that keeps the rules has a better figure. Bounds come from
+//! relaxations in which replicas can be split, so they need no search.
 //!
-//! The search is deterministic: it goes by the order of the sites and the items, and its arithmetic
-//! is addition, multiplication, division and comparison of IEEE numbers, which is the same
-//! everywhere.
+//! The search is deterministic: it iterates in the order of sites and items, and uses only
+//! addition, multiplication, division and comparison of IEEE numbers, which give the same results
+//! on every machine.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `problem`: what is optimised
-//! - `state`: where everything is during the search, with a journal to undo moves
-//! - `worth`: which moves are worth their replicas
-//! - `flow`: how much of what some sources have fits into sinks
-//! - `bound`: what no plan can beat
-//! - `balance`: makes the sites evenly used
-//! - `cost`: makes the workloads cheap
-//! - `pack`: empties sites
-//! - `survive`: makes room for what the loss of sites would strand
+//! - `problem`: the problem and its solution
+//! - `state`: the placement during the search, with a journal to undo moves
+//! - `worth`: which moves gain enough for the replicas that they move
+//! - `flow`: maximum flow and minimum-cost flow
+//! - `bound`: bounds that no plan can beat
+//! - `balance`: the goal Balance, even use of the sites
+//! - `cost`: the goal Cost, the lowest price
+//! - `pack`: the goal Pack, as few sites as possible
+//! - `survive`: the goal Survive, free capacity for the replicas of lost sites
 
 mod balance;
 mod bound;
@@ -46,7 +46,7 @@ pub use problem::{Goal, Item, Problem, ReplicasBySite, Rules, Site, Solution};
 use state::State;
 pub use state::on;
 
-/// Solves the problem: the best plan that the search finds, and a bound for all plans.
+/// Solves the problem. Returns the best plan that the search finds, and a bound for all plans.
 pub fn solve(problem: &Problem, rules: &mut dyn Rules) -> Solution {
     let mut state = State::new(problem, rules);
     let outcome = match problem.goal {

@@ -1,5 +1,5 @@
-//! Empties sites, those first that have the fewest replicas. What leaves goes to sites that stay in
-//! use, the fullest first.
+//! The goal Pack: empties sites, those with the fewest replicas first. Replicas go to sites that
+//! stay in use, the fullest first.
 
 use super::problem::Outcome;
 use super::state::State;
@@ -46,7 +46,7 @@ fn checkpoint(state: &State<'_, '_>) -> Checkpoint {
     Checkpoint { mark: state.mark(), figure: in_use(state), moved: state.moved() }
 }
 
-/// Whether all that is on the site may leave it.
+/// Returns whether all replicas on the site may leave it.
 fn can_be_empty(state: &State<'_, '_>, site: u32) -> bool {
     state.holders(site).all(|item| state.movable(item, site) == state.on(item, site))
 }
@@ -78,7 +78,7 @@ fn empty(state: &mut State<'_, '_>, site: u32, emptied: &[bool]) -> bool {
     true
 }
 
-/// Whether a site has room for a replica of the item, as far as it is known what the site has.
+/// Returns whether the site has capacity for a replica of the item. Unknown capacity is unlimited.
 fn has_room(state: &State<'_, '_>, item: u32, site: u32) -> bool {
     state.item(item).needs.iter().all(|(resource, amount)| {
         let has = state.has(site, *resource);
@@ -86,8 +86,8 @@ fn has_room(state: &State<'_, '_>, item: u32, site: u32) -> bool {
     })
 }
 
-/// The fewest sites: those that something cannot leave, those that the budget cannot empty, and as
-/// many as what is there needs room.
+/// Returns the minimum number of sites in use: sites that cannot be emptied, sites beyond the
+/// budget, and the number of sites that the load needs.
 fn bound(state: &State<'_, '_>) -> f64 {
     let used: Vec<u32> = state.sites().filter(|site| is_used(state, *site)).collect();
     let (free, fixed): (Vec<u32>, Vec<u32>) = used.iter().partition(|site| can_be_empty(state, **site));
@@ -103,8 +103,8 @@ fn bound(state: &State<'_, '_>) -> f64 {
     by_budget.max(by_room).max(fixed.len()).max(usize::from(!used.is_empty())) as f64
 }
 
-/// How many sites have room for what the items use of a resource. The sites of `fixed` are in use
-/// in any case.
+/// Returns how many sites the load of all items needs for a resource. The sites in `fixed` are in
+/// use in any case.
 fn by_room(state: &State<'_, '_>, resource: usize, fixed: &[u32]) -> usize {
     let of_items = |site: u32| -> i128 {
         let of = |item: u32| {
@@ -115,7 +115,7 @@ fn by_room(state: &State<'_, '_>, resource: usize, fixed: &[u32]) -> usize {
     };
     let room = |site: u32| {
         let others = i128::from(state.load(site, resource)) - of_items(site);
-        // What is there already fits, however full the site is.
+        // Present load fits, even on an overloaded site.
         (i128::from(state.has(site, resource)) - others).max(of_items(site))
     };
     let mut wanted: i128 =

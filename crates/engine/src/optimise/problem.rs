@@ -1,35 +1,35 @@
-//! What is optimised, and the answer.
+//! The optimisation problem and its solution.
 
 use std::sync::Arc;
 
-/// What a plan is to reach.
+/// The objective of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The sites are used as evenly as they can be: first the fullest site, and then the next one.
-    /// The figure is the largest use of a site minus the mean, as shares of what the sites have.
-    /// Sites that are fuller and that no move relieves count for neither.
+    /// Uses the sites as evenly as possible: the fullest site first, then the next one. The figure
+    /// is the largest use of a site minus the mean, as shares of their capacities. Fuller sites
+    /// that no move relieves are left out of both.
     Balance,
-    /// The items cost as little as they can. The figure is the price by the hour of what they
-    /// request, on sites whose prices are known.
+    /// Minimises the price of the items. The figure is the hourly price of their requests, on sites
+    /// with known prices.
     Cost,
-    /// As few sites as possible carry items. The figure is the number of these sites.
+    /// Uses as few sites as possible. The figure is the number of these sites.
     Pack,
-    /// Whatever domain is lost, what is there finds room elsewhere. The figure is the replicas that
-    /// would not, of all domains, each lost alone.
+    /// Keeps enough capacity free that the replicas of any lost domain fit elsewhere. The figure is
+    /// the number of replicas that would not fit, summed over all domains, each lost alone.
     Survive,
 }
 
-/// A place that has resources, such as a cluster.
+/// A unit of capacity, such as a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Site {
-    /// What it has of each resource. 0: it is not known, so its use does not count.
+    /// Capacity by resource. 0: unknown, so its use is not counted.
     pub has: Vec<i64>,
-    /// What is used of each resource, by the items and by all else.
+    /// Use by resource, by items and everything else.
     pub used: Vec<i64>,
-    /// How much of each resource may come at most, whatever leaves. What is left out is not known.
+    /// Free capacity by resource, an upper bound of arrivals whatever leaves. A resource that the
+    /// list does not reach is unbounded.
     pub room: Vec<i64>,
-    /// The price of a unit of each resource by the hour. `None`: the price is not known, of the
-    /// resource or of any.
+    /// Hourly price of a unit by resource. `None`: the price is unknown, of the resource or of all.
     pub prices: Option<Vec<Option<f64>>>,
 }
 
@@ -39,39 +39,39 @@ pub type ReplicasBySite = Vec<(u32, i64)>;
 /// A workload that can move, or that is counted although it cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Item {
-    /// What one replica needs: pairs of a resource and an amount above 0.
+    /// Requests of one replica: pairs of a resource and an amount above 0.
     pub needs: Arc<[(usize, i64)]>,
-    /// Where its replicas are.
+    /// The current placement.
     pub at: ReplicasBySite,
-    /// Where its replicas go in any case. `None`: they may all stay where they are.
+    /// The placement that the search starts from, whatever the goal. `None`: the current one.
     pub start: Option<ReplicasBySite>,
-    /// The position of its sites in `Problem::choices`: those that its replicas may be on. `None`:
-    /// it does not move.
+    /// The position in `Problem::choices` of the sites that its replicas may be on. `None`: the
+    /// item does not move.
     pub choice: Option<usize>,
-    /// The position of the sites in `Problem::choices` that its replicas go to if theirs are lost,
-    /// with the goal Survive. `None`: it is not counted.
+    /// The position in `Problem::choices` of the sites that replicas go to if their site is lost,
+    /// for the goal Survive. `None`: the item is not counted.
     pub refuge: Option<usize>,
-    /// How many replicas have to stay on sites that it is on.
+    /// Replicas that have to stay on their sites.
     pub stays: ReplicasBySite,
-    /// Whether an earlier plan for the same goal has put it where it is. Then others move first, so
-    /// that no plan takes back what the last one did.
+    /// Whether an earlier plan for the same goal placed it. Other items move first, so that a plan
+    /// does not undo the previous one.
     pub is_placed: bool,
-    /// The sites that earlier plans took replicas of it away from, ascending. Others come first, so
-    /// that few replicas are taken back.
+    /// The sites that earlier plans moved its replicas away from, ascending. Other sites come
+    /// first, so that few replicas move back.
     pub left: Arc<[u32]>,
-    /// How many replicas may move.
+    /// The maximum number of replicas that may move.
     pub most: i64,
-    /// If fewer replicas would move, none does.
+    /// The minimum number of replicas that move, if any does.
     pub fewest: i64,
-    /// On how many sites it may be.
+    /// The maximum number of sites.
     pub sites_max: usize,
     /// Whether its replicas on a site move together.
     pub is_whole: bool,
-    /// Whether `Rules::keeps` has to be asked about its assignments.
+    /// Whether its assignments have to be checked with `Rules::keeps`.
     pub is_ruled: bool,
 }
 
-/// What is optimised.
+/// An optimisation problem.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub goal: Goal,
@@ -79,34 +79,34 @@ pub struct Problem {
     pub items: Vec<Item>,
     /// Sets of sites, each ascending, that items share.
     pub choices: Vec<Box<[u32]>>,
-    /// The sites that can be lost together, with the goal Survive.
+    /// Sets of sites that can be lost together, for the goal Survive.
     pub domains: Vec<Box<[u32]>>,
-    /// How many replicas may move in all. `None`: there is no budget.
+    /// The maximum number of replicas that may move in all. `None`: unlimited.
     pub budget: Option<i64>,
-    /// A move is made when its share of the gain is at least this many times its share of the moved
-    /// replicas. Both are shares of the plan that makes every move with a gain.
+    /// The minimum ratio between a move's share of the gain and its share of the moved replicas.
+    /// Both are shares of the plan that makes every move with a gain.
     pub worth: f64,
-    /// The least gain of one moved replica, as an earlier plan has set it. 0: there is none.
+    /// The minimum gain per moved replica, set by an earlier plan. 0: none.
     pub price: f64,
-    /// The gain up to which nothing moves: a share of what a site has with Balance, a share of the
-    /// price with Cost, and otherwise a number in the unit of the figure. With Cost, the bound
-    /// holds for each replica as well. 0: every gain counts.
+    /// The gain up to which nothing moves: a share of a site's capacity for Balance, a share of the
+    /// price for Cost, and otherwise a number in the unit of the figure. For Cost, the limit
+    /// applies to each replica as well. 0: every gain counts.
     pub tolerance: f64,
 }
 
-/// What the caller knows of rooms and rules. Items and sites are named by their positions.
+/// Capacity and placement rules of the caller. Items and sites are given by their positions.
 pub trait Rules {
-    /// How many more replicas of the item the site has room for.
+    /// Returns how many more replicas of the item fit on the site.
     fn fits(&mut self, item: usize, site: u32) -> i64;
 
-    /// Replicas of the item take room of the site. A negative number gives back what was taken.
+    /// Reserves capacity of the site for replicas of the item. A negative number releases it.
     fn take(&mut self, item: usize, site: u32, replicas: i64);
 
-    /// Whether the assignment keeps the rules about all targets together.
+    /// Returns whether the assignment keeps the rules that concern all targets of the item.
     fn keeps(&mut self, item: usize, places: &[(u32, i64)]) -> bool;
 }
 
-/// The figures that the search for a goal comes to.
+/// The figures that a search reaches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub before: f64,
@@ -117,22 +117,22 @@ pub(super) struct Outcome {
     pub unrelieved: Vec<u32>,
 }
 
-/// The plan, and how good it is.
+/// A plan and its figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
     /// The figure of the goal before and after the moves.
     pub before: f64,
     pub after: f64,
-    /// No plan that keeps the rules and the limits has a smaller figure.
+    /// A lower bound of the figure of all plans that keep the rules and limits.
     pub bound: f64,
-    /// Replicas that move, counted where they arrive.
+    /// The number of moved replicas, counted where they arrive.
     pub moved: i64,
-    /// The least gain of one moved replica that this plan asked for.
+    /// The minimum gain per moved replica that this plan was held to.
     pub price: f64,
-    /// The items that are elsewhere in the plan, ascending, with where they are then.
+    /// New placements of the items that move, ascending by item.
     pub places: Vec<(usize, ReplicasBySite)>,
-    /// Whether a plan could gain something, but no more than the tolerance, so that none is made.
+    /// Whether the possible gain is no larger than the tolerance, so that nothing moves.
     pub is_within_tolerance: bool,
-    /// With Balance, the sites that the figure leaves out, the fullest first.
+    /// The sites that the figure of Balance leaves out, the fullest first.
     pub unrelieved: Vec<u32>,
 }

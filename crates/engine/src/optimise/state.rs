@@ -1,10 +1,10 @@
-//! Where everything is during the search. Every change is in a journal, so that it can be undone.
+//! The placement during the search. A journal records every change, so that it can be undone.
 
 use std::collections::HashSet;
 
 use super::problem::{Item, Problem, ReplicasBySite, Rules};
 
-/// Replicas of an item that went from one site to another.
+/// A move of replicas of an item from one site to another.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     item: u32,
@@ -13,38 +13,38 @@ struct Step {
     replicas: i64,
 }
 
-/// Where everything is.
+/// The placement of all items, with the loads that follow from it.
 pub(super) struct State<'p, 'r> {
     pub problem: &'p Problem,
     rules: &'r mut dyn Rules,
     resources: usize,
-    /// What is used, by site and resource.
+    /// Load by site and resource.
     load: Vec<i64>,
     has: Vec<i64>,
-    /// How much of its most used resource each site uses.
+    /// Load of each site as a share of its capacity, of its most used resource.
     peaks: Vec<f64>,
     places: Vec<ReplicasBySite>,
-    /// The items that are, or were, on each site. Each is listed once.
+    /// The items that are or were on each site, without duplicates.
     holders: Vec<Vec<u32>>,
-    /// The items of which replicas arrived on each site, even if they have left again. Each is
-    /// listed once, which `known_arrivals` sees to.
+    /// The items with replicas that arrived on each site, even if they have left again.
+    /// `known_arrivals` keeps the lists free of duplicates.
     arrivals: Vec<Vec<u32>>,
     known_arrivals: HashSet<(u32, u32)>,
     moved_of: Vec<i64>,
     moved: i64,
-    /// The items that may not move at all.
+    /// Items that may not move.
     fixed: Vec<bool>,
-    /// The level that each site keeps, once it is set aside: see `set_aside`.
+    /// The level of each site that is set aside: see `set_aside`.
     aside: Vec<Option<f64>>,
     journal: Vec<Step>,
 }
 
-/// How much of an item is on a site.
+/// Returns the number of replicas on a site.
 pub fn on(places: &[(u32, i64)], site: u32) -> i64 {
     places.binary_search_by_key(&site, |(known, _)| *known).map_or(0, |found| places[found].1)
 }
 
-/// A part of what there is. What is not known has no parts.
+/// Returns the amount as a share of the capacity, or 0 if the capacity is unknown.
 pub(super) fn share(amount: i64, has: i64) -> f64 {
     if has <= 0 { 0.0 } else { amount as f64 / has as f64 }
 }
@@ -98,7 +98,7 @@ impl<'p, 'r> State<'p, 'r> {
         state
     }
 
-    /// Moves what has to move in any case, if the budget allows it. Else the item stays.
+    /// Applies the item's `start`. If the budget is too small, the item is fixed instead.
     fn begin(&mut self, item: usize) {
         let problem = self.problem;
         let Some(start) = &problem.items[item].start else { return };
@@ -126,12 +126,12 @@ impl<'p, 'r> State<'p, 'r> {
         &self.problem.items[item as usize]
     }
 
-    /// Whether an earlier plan took replicas of the item away from the site.
+    /// Returns whether an earlier plan moved replicas of the item away from the site.
     pub fn has_left(&self, item: u32, site: u32) -> bool {
         self.item(item).left.binary_search(&site).is_ok()
     }
 
-    /// The sites that the item may be on. Empty: it does not move.
+    /// Returns the sites that the item may be on. Empty: it does not move.
     pub fn choice(&self, item: u32) -> &'p [u32] {
         self.item(item).choice.map_or(&[], |choice| &self.problem.choices[choice])
     }
@@ -152,7 +152,7 @@ impl<'p, 'r> State<'p, 'r> {
         self.has[site as usize * self.resources + resource]
     }
 
-    /// How much of its most used resource a site uses, as a share of what it has.
+    /// Returns the load of a site as a share of its capacity, of its most used resource.
     pub fn peak(&self, site: u32) -> f64 {
         self.peaks[site as usize]
     }
@@ -171,43 +171,43 @@ impl<'p, 'r> State<'p, 'r> {
         on(&self.places[item as usize], site)
     }
 
-    /// Sets a site aside: it counts for no level and no mean any more, and nothing makes it fuller
-    /// than the level.
+    /// Sets a site aside: it is left out of levels and means, and no move raises it above the
+    /// level.
     pub fn set_aside(&mut self, site: u32, level: f64) {
         self.aside[site as usize] = Some(level);
     }
 
-    /// The level that the site keeps, if it is set aside.
+    /// Returns the level of the site if it is set aside.
     pub fn level_aside(&self, site: u32) -> Option<f64> {
         self.aside[site as usize]
     }
 
-    /// Whether the site counts.
+    /// Returns whether the site counts, which it does until it is set aside.
     pub fn is_open(&self, site: u32) -> bool {
         self.aside[site as usize].is_none()
     }
 
-    /// Replaces the sites that are set aside.
+    /// Replaces the levels of all sites that are set aside. Returns the previous ones.
     pub fn replace_aside(&mut self, aside: Vec<Option<f64>>) -> Vec<Option<f64>> {
         std::mem::replace(&mut self.aside, aside)
     }
 
-    /// The sites that are set aside.
+    /// Returns the level of each site that is set aside.
     pub fn aside(&self) -> &[Option<f64>] {
         &self.aside
     }
 
-    /// The items on a site.
+    /// Returns the items on a site.
     pub fn holders(&self, site: u32) -> impl Iterator<Item = u32> + '_ {
         self.holders[site as usize].iter().copied().filter(move |item| self.on(*item, site) > 0)
     }
 
-    /// The items of which replicas that have arrived on the site are there.
+    /// Returns the items with replicas on the site that arrived there.
     pub fn arrivals(&self, site: u32) -> impl Iterator<Item = u32> + '_ {
         self.arrivals[site as usize].iter().copied().filter(move |item| self.arrived(*item, site) > 0)
     }
 
-    /// How many replicas of the item may leave the site, as far as no limit on moves counts.
+    /// Returns how many replicas of the item may leave the site, regardless of limits on moves.
     pub fn movable(&self, item: u32, site: u32) -> i64 {
         if self.fixed[item as usize] {
             return 0;
@@ -215,38 +215,39 @@ impl<'p, 'r> State<'p, 'r> {
         (self.on(item, site) - on(&self.item(item).stays, site)).max(0)
     }
 
-    /// Whether the item may not move at all.
+    /// Returns whether the item may not move.
     pub fn is_fixed(&self, item: u32) -> bool {
         self.fixed[item as usize]
     }
 
-    /// The replicas that have moved, counted where they arrive.
+    /// Returns the number of moved replicas, counted where they arrive.
     pub fn moved(&self) -> i64 {
         self.moved
     }
 
-    /// Whether no more replicas may move.
+    /// Returns whether no more replicas may move.
     pub fn is_budget_used(&self) -> bool {
         self.left() <= 0
     }
 
-    /// The replicas that may still move.
+    /// Returns the number of replicas that may still move.
     fn left(&self) -> i64 {
         self.problem.budget.map_or(i64::MAX, |budget| budget - self.moved)
     }
 
-    /// How many of the replicas that the item has on a site have arrived there.
+    /// Returns how many of the item's replicas on a site arrived there.
     pub fn arrived(&self, item: u32, site: u32) -> i64 {
         (self.on(item, site) - on(&self.item(item).at, site)).max(0)
     }
 
-    /// How many more replicas moves would count if these went from one site to the other.
+    /// Returns the change in the number of moved replicas if these went from one site to the other.
     pub fn price_of(&self, item: u32, from: u32, to: u32, replicas: i64) -> i64 {
         let home = (on(&self.item(item).at, to) - self.on(item, to)).max(0);
         (replicas - home).max(0) - replicas.min(self.arrived(item, from))
     }
 
-    /// How many of `wanted` replicas of the item may go from one site to another.
+    /// Returns how many of `wanted` replicas of the item may go from one site to another. The
+    /// result exceeds `wanted` if the replicas can only move together.
     pub fn allowed(&mut self, item: u32, from: u32, to: u32, wanted: i64) -> i64 {
         let all = self.on(item, from);
         let most = self.within_limits(item, from, to, all);
@@ -261,7 +262,8 @@ impl<'p, 'r> State<'p, 'r> {
         if !is_ruled || self.keeps(item, from, to, replicas) {
             return replicas;
         }
-        // Of a site that may have no fewer replicas, all may go.
+        // A rule may require a minimum per site. Then all replicas of the site may go, but not
+        // some.
         let is_all = replicas < all && most >= all && self.keeps(item, from, to, all);
         if is_all { all } else { 0 }
     }
@@ -289,7 +291,7 @@ impl<'p, 'r> State<'p, 'r> {
         self.rules.keeps(item as usize, &places)
     }
 
-    /// Moves replicas, which must be allowed.
+    /// Moves replicas. The move must be allowed.
     pub fn apply(&mut self, item: u32, from: u32, to: u32, replicas: i64) {
         self.shift(Step { item, from, to, replicas });
     }
@@ -326,12 +328,12 @@ impl<'p, 'r> State<'p, 'r> {
         }
     }
 
-    /// A point to return to.
+    /// Returns a point of the journal for `undo`.
     pub fn mark(&self) -> usize {
         self.journal.len()
     }
 
-    /// Takes back all moves since a point.
+    /// Undoes all moves since a point.
     pub fn undo(&mut self, mark: usize) {
         while self.journal.len() > mark {
             let Step { item, from, to, replicas } = self.journal.pop().expect("there are more than the mark");
@@ -339,7 +341,7 @@ impl<'p, 'r> State<'p, 'r> {
         }
     }
 
-    /// Takes back the moves of items that move fewer replicas than they have to.
+    /// Undoes the moves of items that move fewer replicas than their minimum.
     pub fn leave_small_moves(&mut self) {
         for item in 0..self.problem.items.len() {
             let moved = self.moved_of[item];
@@ -351,7 +353,7 @@ impl<'p, 'r> State<'p, 'r> {
         }
     }
 
-    /// Puts an item back to where it was.
+    /// Returns replicas of an item to their original sites.
     pub fn send_home(&mut self, item: u32) {
         let at = self.item(item).at.clone();
         for (home, _) in &at {
@@ -365,7 +367,7 @@ impl<'p, 'r> State<'p, 'r> {
         }
     }
 
-    /// The items that have moved.
+    /// Returns the items that have moved.
     pub fn moved_items(&self) -> Vec<u32> {
         (0..self.problem.items.len() as u32).filter(|item| self.moved_of[*item as usize] > 0).collect()
     }

@@ -1,8 +1,8 @@
-//! Makes room for what the loss of any one domain would strand: what could be elsewhere leaves the
-//! sites that the stranded need.
+//! The goal Survive: keeps capacity free for the replicas that the loss of any one domain would
+//! strand. Replicas that can be elsewhere leave the sites that stranded replicas need.
 //!
-//! Moving what would be stranded does not help: it takes the room before the loss that it would
-//! take afterwards.
+//! Moving the replicas that would be stranded does not help: before the loss they would take the
+//! same capacity as after it.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::problem::{Item, Outcome};
 use super::state::State;
 use super::worth::{Checkpoint, keep_worthwhile};
 
-/// Of how many domains, the worst first, it is tried to lower what they strand. Each try looks at
-/// all domains.
+/// Maximum number of domains that the search tries to relieve, in descending order of stranded
+/// replicas. Each try evaluates all domains.
 const DOMAINS_MAX: usize = 64;
-/// For how many items of a domain room is made.
+/// Maximum number of stranded items per domain for which capacity is freed.
 const STRANDED_MAX: usize = 1_000;
-/// How many sites are tried for an item that makes room.
+/// Maximum number of sites tried for an item that leaves.
 const REFUSALS_MAX: usize = 8;
 
 pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
@@ -55,11 +55,11 @@ fn stranded_by_domain(state: &State<'_, '_>) -> Vec<i64> {
     state.problem.domains.iter().map(|sites| of(sites)).collect()
 }
 
-/// The room of all sites.
+/// Free capacity of all sites.
 #[derive(Clone)]
 struct Room {
     resources: usize,
-    /// By site and resource. What is not known has no end.
+    /// By site and resource. Unknown capacity is unlimited.
     free: Vec<i64>,
 }
 
@@ -93,13 +93,13 @@ impl Room {
     }
 }
 
-/// What the loss of a domain does.
+/// The effect of the loss of a domain.
 struct Loss {
-    /// The sites that are lost.
+    /// The lost sites.
     inside: Vec<bool>,
-    /// The room that is left once all that can has gone elsewhere.
+    /// Free capacity after all replicas that fit elsewhere have been reassigned.
     left: Room,
-    /// The items that fit nowhere, and how many of their replicas are lost.
+    /// The items that do not fit elsewhere, with the number of their lost replicas.
     stranded: Vec<(u32, i64)>,
 }
 
@@ -122,8 +122,8 @@ impl Loss {
         loss
     }
 
-    /// Places all of the replicas, or none. Items begin at different sites, as they do where
-    /// weights divide them.
+    /// Assigns all of the lost replicas or none. Items start at different sites, which approximates
+    /// a division by weights.
     fn place(&mut self, state: &State<'_, '_>, item: u32, lost: i64) -> bool {
         let sites = refuge(state, item);
         let (asked, mut left) = (state.item(item), lost);
@@ -149,12 +149,12 @@ impl Loss {
     }
 }
 
-/// Where lost replicas of the item may go.
+/// Returns the sites that lost replicas of the item may go to.
 fn refuge<'p>(state: &State<'p, '_>, item: u32) -> &'p [u32] {
     state.item(item).refuge.map_or(&[], |choice| &state.problem.choices[choice])
 }
 
-/// Makes room for what the loss of the domain strands, as far as it can.
+/// Frees capacity for the replicas that the loss of the domain strands, as far as possible.
 fn relieve(state: &mut State<'_, '_>, domain: usize) {
     let mut loss = Loss::of(state, &state.problem.domains[domain], &Room::of(state));
     for (item, lost) in std::mem::take(&mut loss.stranded).into_iter().take(STRANDED_MAX) {
@@ -166,7 +166,7 @@ fn relieve(state: &mut State<'_, '_>, domain: usize) {
     }
 }
 
-/// Makes room for all of the lost replicas of an item, if it can.
+/// Frees capacity for all of the lost replicas of an item. Returns whether they fit.
 fn rescue(state: &mut State<'_, '_>, loss: &mut Loss, item: u32, lost: i64) -> bool {
     let sites = refuge(state, item);
     let mut wanted = vec![false; state.problem.sites.len()];
@@ -180,7 +180,7 @@ fn rescue(state: &mut State<'_, '_>, loss: &mut Loss, item: u32, lost: i64) -> b
         if loss.place(state, item, lost) {
             return true;
         }
-        // Room on one site is of no use for what needs it on another one.
+        // Capacity on this site does not help an item that has to be whole on another one.
         if state.item(item).is_whole {
             state.undo(mark);
             loss.left = left;
@@ -189,8 +189,8 @@ fn rescue(state: &mut State<'_, '_>, loss: &mut Loss, item: u32, lost: i64) -> b
     false
 }
 
-/// Sends away from a site what could be on none of the wanted ones, until the lost replicas fit
-/// there.
+/// Moves replicas of other items from a site to sites that the item cannot use, until the lost
+/// replicas fit.
 fn make_room(state: &mut State<'_, '_>, loss: &mut Loss, lost: (u32, i64), site: u32, wanted: &[bool]) {
     let (item, replicas) = lost;
     let asked = state.item(item);
@@ -232,8 +232,8 @@ fn send_away(state: &mut State<'_, '_>, loss: &mut Loss, asked: (u32, i64), site
     }
 }
 
-/// What no plan can save: replicas that have no place outside of a domain, and what is more than
-/// the sites outside of it have, in replicas of the largest size.
+/// Returns a lower bound of stranded replicas: replicas with a choice inside a lost domain, or
+/// demand beyond the capacity outside of it, in replicas of the largest size.
 fn bound(state: &State<'_, '_>) -> i64 {
     let items: Vec<u32> =
         (0..state.problem.items.len() as u32).filter(|item| state.item(*item).refuge.is_some()).collect();
@@ -266,7 +266,7 @@ fn bound_of(state: &State<'_, '_>, sites: &[u32], items: &[u32], own: &[i128], l
         }
         let all = state.sites().map(|site| row(site, resource)).sum::<i128>();
         let others = |site: &u32| i128::from(state.load(*site, resource)) - row(*site, resource);
-        // What is above what a site has is there already, and stays.
+        // Load above the capacity is there already and stays.
         let has = |site: &u32| i128::from(state.has(*site, resource).max(state.load(*site, resource)));
         let more = all + outside.iter().map(others).sum::<i128>() - outside.iter().map(has).sum::<i128>();
         let largest = i128::from(largest[resource]);

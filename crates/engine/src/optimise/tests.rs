@@ -1,4 +1,4 @@
-//! The search against random fleets and against small ones whose best plan is known.
+//! Tests of the search on random problems and on small ones with a known best plan.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::{Goal, Item, Problem, ReplicasBySite, Rules, Site, Solution, on, solve};
 
-/// Room by the sums, and one rule: an item whose number is divisible by seven uses two sites at
-/// least.
+/// Capacity from sums of requests, and one rule: an item with a number divisible by seven uses at
+/// least two sites.
 struct Rooms {
     free: Vec<Vec<i64>>,
     needs: Vec<Arc<[(usize, i64)]>>,
@@ -117,7 +117,7 @@ fn pl1_large_replicas_move_before_small_ones() {
 
 #[test]
 fn pl1_replicas_make_room_for_each_other() {
-    // What is on the first site may only go to the second, and from there to the third.
+    // Items on the first site may only go to the second, and items there only to the third.
     let sites = vec![site(100), site(100), site(100)];
     let first: Vec<Item> = (0..9).map(|_| item(10, &[(0, 1)], 0)).collect();
     let second = (0..6).map(|_| item(10, &[(1, 1)], 1));
@@ -138,7 +138,7 @@ fn pl1_what_cannot_leave_bounds_every_plan() {
 
 #[test]
 fn pl1_what_may_only_be_on_some_sites_bounds_every_plan() {
-    // What may only be on the first two is 0.7 of them, whatever else leaves them.
+    // Load confined to the first two sites is 0.7 of them, whatever else leaves.
     let sites = vec![site(100), site(100), site(100)];
     let items = vec![item(10, &[(0, 9), (1, 5)], 0), item(10, &[(1, 3)], 1)];
     let solution = solved(&problem(Goal::Balance, sites, items, &[&[0, 1], &[1, 2]]));
@@ -149,7 +149,7 @@ fn pl1_what_may_only_be_on_some_sites_bounds_every_plan() {
 
 #[test]
 fn pl1_what_is_full_takes_nothing_and_the_next_site_counts() {
-    // The first site would need room on the second one, which is full until something leaves it.
+    // Items on the first site could only go to the second, which is full until something leaves it.
     let sites = vec![site(100), site(100), site(100)];
     let items = vec![item(10, &[(0, 10)], 0), item(10, &[(1, 10)], 1)];
     let mut problem = problem(Goal::Balance, sites, items, &[&[0, 1], &[1, 2]]);
@@ -160,7 +160,7 @@ fn pl1_what_is_full_takes_nothing_and_the_next_site_counts() {
     assert!(near(solution.before, 0.5) && near(solution.after, 0.0) && near(solution.bound, 0.0), "{solution:?}");
 }
 
-/// A full site that no item of the problem is on, one that is used 60 %, and an empty one.
+/// Returns a problem with a full site without items, one used 60 %, and an empty one.
 fn beside_a_full_site(need: i64, replicas: i64) -> Problem {
     let sites = vec![site(100), site(200), site(200)];
     let mut problem = problem(Goal::Balance, sites, vec![item(need, &[(1, replicas)], 0)], &[&[0, 1, 2]]);
@@ -179,7 +179,7 @@ fn a_site_that_nothing_may_leave_does_not_stop_the_rest() {
         assert!(near(solution.before, 0.3) && near(solution.after, 0.0) && near(solution.bound, 0.0), "{solution:?}");
         assert_eq!(solution.unrelieved, [0]);
     }
-    // Even as it is: the same site is left out of the figure.
+    // Already even: the same site is left out of the figure.
     problem.items[0].at = vec![(1, 6), (2, 6)];
     (problem.sites[1].used, problem.sites[2].used) = (vec![60], vec![60]);
     let solution = solved(&problem);
@@ -189,7 +189,7 @@ fn a_site_that_nothing_may_leave_does_not_stop_the_rest() {
 
 #[test]
 fn a_site_whose_replicas_fit_nowhere_does_not_stop_the_rest() {
-    // The replica on the first site is larger than what is free on any other.
+    // The replica on the first site is larger than the free capacity of any other site.
     let mut problem = beside_a_full_site(10, 12);
     problem.sites[0] = Site { has: vec![1_000], used: vec![900], room: vec![100], prices: None };
     problem.items.push(item(500, &[(0, 1)], 0));
@@ -229,7 +229,7 @@ fn a_gain_within_the_tolerance_moves_nothing() {
         assert_eq!((solution.moved, solution.is_within_tolerance), (moved, is_within), "{tolerance}: {solution:?}");
         assert!(near(solution.bound, 0.0) && near(solution.before, 0.02), "{solution:?}");
     }
-    // What leaves in any case leaves.
+    // Moves that are required by `start` are made anyway.
     problem.items[0].start = Some(vec![(0, 51), (1, 1)]);
     let solution = solved(&problem);
     assert_eq!((solution.moved, solution.is_within_tolerance), (1, true), "{solution:?}");
@@ -311,7 +311,7 @@ fn pl2_a_budget_of_zero_moves_nothing_and_the_bound_says_so() {
 
 #[test]
 fn pl3_moves_that_gain_little_for_their_replicas_are_left_and_stay_left() {
-    // One large replica is worth moving; evening out the rest takes many small ones.
+    // One large replica is worth moving. Evening out the rest takes many small ones.
     let sites = vec![site(1_000), site(1_000)];
     let mut items: Vec<Item> = (0..200).map(|_| item(1, &[(0, 1)], 0)).collect();
     items.push(item(200, &[(0, 1)], 0));
@@ -321,7 +321,7 @@ fn pl3_moves_that_gain_little_for_their_replicas_are_left_and_stay_left() {
     problem.worth = 0.5;
     let some = solved(&problem);
     assert_eq!((some.moved, all.moved > 40), (1, true), "{all:?}");
-    // Asked again, where it is now.
+    // Solve again from the new placement.
     for (item, places) in &some.places {
         problem.items[*item].at.clone_from(places);
     }
@@ -356,7 +356,8 @@ fn pl5_the_emptiest_sites_are_emptied() {
 
 #[test]
 fn pl8_what_could_be_elsewhere_leaves_the_only_refuge_of_others() {
-    // What is on the first site may only go to the second, which is full of what may go anywhere.
+    // Items on the first site may only go to the second, which is full of items that may go
+    // anywhere.
     let sites = vec![site(100), site(100), site(100)];
     let items = vec![item(10, &[(0, 6)], 0), item(10, &[(1, 8)], 1), item(10, &[(2, 2)], 1)];
     let mut problem = problem(Goal::Survive, sites, items, &[&[0, 1], &[0, 1, 2]]);
@@ -365,7 +366,7 @@ fn pl8_what_could_be_elsewhere_leaves_the_only_refuge_of_others() {
     let solution = solved(&problem);
     assert_eq!((solution.before, solution.after, solution.bound, solution.moved), (6.0, 0.0, 0.0, 4), "{solution:?}");
     assert_eq!(solution.places, [(1, vec![(1, 4), (2, 4)])]);
-    // What fits nowhere else by its own rules, no plan can save.
+    // No plan saves replicas if their own choice lies in the lost domain.
     problem.choices[0] = [0].into();
     let solution = solved(&problem);
     assert_eq!((solution.before, solution.after, solution.bound, solution.moved), (6.0, 6.0, 6.0, 0), "{solution:?}");

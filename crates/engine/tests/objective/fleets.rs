@@ -1,53 +1,52 @@
-//! Fleets for plans for the whole fleet, of five shapes, made by a seeded program. The tests and
-//! the bench share them.
+//! Generates fleets of five shapes from seeds, for tests and benchmarks of global optimisation.
 
 use super::dice::Dice;
 use std::sync::Arc;
 
 use super::optimise::{Goal, Item, Problem, Rules, Site};
 
-/// Thousandths of a core of each cluster, about.
+/// Approximate capacity of each cluster in thousandths of a core.
 const CORES: i64 = 64_000;
 
-/// What a fleet is made from.
+/// The parameters of a fleet.
 #[derive(Clone, Copy, Debug)]
 pub struct Fleet {
     pub shape: Shape,
     pub workloads: usize,
     pub clusters: usize,
-    /// How much of the fleet is used, in percent.
+    /// Use of the fleet in percent.
     pub used: i64,
     pub seed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// Each workload may leave each cluster for any other.
+    /// Every workload may use every cluster.
     Even,
     /// Each workload belongs to one of ten regions.
     Regions,
     /// A tenth of the clusters are new and empty.
     Grown,
-    /// A tenth of the clusters hold three times as much as the others.
+    /// A tenth of the clusters have three times the load of the others.
     Hot,
-    /// Each workload may be on five clusters only.
+    /// Each workload may use only five clusters.
     Narrow,
 }
 
 pub const SHAPES: [Shape; 5] = [Shape::Even, Shape::Regions, Shape::Grown, Shape::Hot, Shape::Narrow];
 
-/// A fleet of some shape and size.
+/// Returns a fleet with a random shape and size.
 pub fn any(seed: u64) -> Fleet {
     let mut dice = Dice(seed);
     let shape = SHAPES[dice.below(SHAPES.len())];
-    // Most are small, so that many are seen.
+    // Most fleets are small, so that many can be tested.
     let clusters = 10 + if dice.below(4) == 0 { dice.below(191) } else { dice.below(30) };
-    // Fewer replicas than this cannot be even: nothing is as small as what is left.
+    // With fewer replicas the fleet cannot be even, because replicas are too large.
     let workloads = clusters * (10 + dice.below(50));
     Fleet { shape, clusters, workloads, used: 30 + dice.below(60) as i64, seed }
 }
 
-/// Room by the sums.
+/// Capacity computed from sums of requests.
 pub struct Rooms<'p> {
     problem: &'p Problem,
     free: Vec<i64>,
@@ -119,7 +118,7 @@ pub fn problem(fleet: Fleet) -> Problem {
     }
     let sum: i64 = used.iter().sum();
     let has = (sum * 100 / percent / clusters as i64).max(CORES);
-    // Some clusters are larger than others, and none is fuller than full.
+    // Clusters differ in size, and none is overloaded.
     let site = |used: &i64| {
         let has = (has * (80 + dice.below(41) as i64) / 100).max(*used);
         Site { has: vec![has], used: vec![*used], room: vec![has - used], prices: None }
@@ -138,7 +137,7 @@ pub fn problem(fleet: Fleet) -> Problem {
     }
 }
 
-/// The use of the whole fleet, which the figures of an answer are counted from.
+/// Returns the mean use of the fleet, from which the figures of a solution are measured.
 pub fn mean(problem: &Problem) -> f64 {
     let sum = |of: &dyn Fn(&Site) -> i64| problem.sites.iter().map(of).sum::<i64>() as f64;
     sum(&|site| site.used[0]) / sum(&|site| site.has[0]).max(1.0)

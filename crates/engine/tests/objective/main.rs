@@ -1,11 +1,11 @@
-//! How near plans for the whole fleet come to the bound that they prove (PL1).
+//! Tests how close plans for the whole fleet come to their own bound (PL1).
 //!
 //! `BALLAST_FLEETS=100000 cargo test --release -p ballast-engine --test objective bad_fleets --
-//! --nocapture` looks for bad fleets of 10 to 200 clusters, from `BALLAST_FLEETS_SEED` on, and
-//! tells each bad one, and each that is worse than those before it. The seeds of those that once
-//! were bad are in `KEPT`. `cargo bench -p ballast-engine --bench objective -- --seed SEED --write
-//! FOLDER` writes such a fleet, so that `benches/objective.py` can tell a bad plan from a bound
-//! that is too low.
+//! --nocapture` searches for bad fleets of 10 to 200 clusters, starting with the seed
+//! `BALLAST_FLEETS_SEED`. It prints each bad fleet, and each that is worse than all before it.
+//! `KEPT` contains the seeds of past failures. `cargo bench -p ballast-engine --bench objective --
+//! --seed SEED --write FOLDER` writes such a fleet, so that `benches/objective.py` can distinguish
+//! a bad plan from a bound that is too low.
 
 #![expect(clippy::print_stdout, reason = "the figures are read by people")]
 
@@ -20,19 +20,20 @@ mod fleets;
 use dice::Dice;
 use fleets::{Fleet, Rooms, SHAPES};
 
-/// How much fuller than the bound the fullest cluster may be, as a share.
+/// Maximum relative distance of the fullest cluster from the bound.
 const OFF_MAX: f64 = 0.05;
-/// How many of a hundred moved replicas may go back to where a plan took them away. The goal is 1
-/// in a large fleet; these have few clusters, so that some have nowhere else to go.
+/// Maximum percentage of moved replicas that return to a cluster from which a plan moved them. The
+/// target is 1 in a large fleet; these have few clusters, so that some replicas have no
+/// alternative.
 const TAKEN_BACK_MAX: i64 = 3;
-/// The tolerance of a schedule that names none.
+/// The default tolerance of a schedule.
 const TOLERANCE: f64 = 0.02;
-/// Seeds of fleets that were further from the bound than this.
+/// Seeds of fleets that exceeded the maximum distance in the past.
 const KEPT: [u64; 3] = [65, 116, 315];
-/// Fleets that are looked at without being asked for more.
+/// Number of fleets in a plain test run.
 const FLEETS: u64 = 16;
 
-/// How much fuller than the bound the fullest cluster is, as a share.
+/// Returns the relative distance of the fullest cluster from the bound.
 fn off(problem: &Problem, solution: &Solution) -> f64 {
     (solution.after - solution.bound) / (solution.bound + fleets::mean(problem))
 }
@@ -43,11 +44,11 @@ fn planned(fleet: Fleet) -> (Problem, Solution) {
     (problem, solution)
 }
 
-/// A fleet over time.
+/// A simulation of a fleet over time.
 struct Day {
     problem: Problem,
     dice: Dice,
-    /// By item and site: replicas that plans have brought, without those that they took away.
+    /// Replicas moved by plans to a site minus those moved away from it, by item and site.
     brought: HashMap<(usize, u32), i64>,
     moved: i64,
     taken_back: i64,
@@ -59,7 +60,7 @@ impl Day {
         Day { problem, dice: Dice(fleet.seed), brought: HashMap::new(), moved: 0, taken_back: 0 }
     }
 
-    /// One workload in ten gets a replica or loses one, and what nobody plans comes and goes.
+    /// Changes the replicas of one workload in ten, and the load that is not planned.
     fn noise(&mut self) {
         for number in 0..self.problem.items.len() {
             if self.dice.below(10) > 0 {
@@ -69,19 +70,19 @@ impl Day {
             let (site, replicas) = self.problem.items[number].at[at];
             let more = if self.dice.below(2) == 0 && replicas > 1 { -1 } else { 1 };
             self.problem.items[number].at[at].1 += more;
-            // What has other replicas than the plan knew is the scheduler's again.
+            // A workload with a changed number of replicas is no longer as the plan left it.
             self.problem.items[number].is_placed = false;
             self.problem.sites[site as usize].used[0] += more * self.problem.items[number].needs[0].1;
         }
         for site in &mut self.problem.sites {
-            // Up to one in a hundred of what the site has.
+            // Up to 1 % of the site's capacity.
             let more = site.has[0] * (self.dice.below(201) as i64 - 100) / 10_000;
             site.used[0] = (site.used[0] + more).clamp(0, site.has[0]);
             site.room[0] = site.has[0] - site.used[0];
         }
     }
 
-    /// Makes the plan, and carries it out.
+    /// Computes a plan and applies it.
     fn plan(&mut self) {
         let solution = solve(&self.problem, &mut Rooms::of(&self.problem));
         self.moved += solution.moved;
@@ -95,7 +96,7 @@ impl Day {
             for site in sites {
                 let more = optimise::on(&places, site) - optimise::on(&item.at, site);
                 let before = self.brought.entry((number, site)).or_default();
-                // It comes back to where a plan took it away.
+                // Replicas that return to a site from which a plan moved them.
                 back += more.min(-*before).max(0);
                 *before += more;
                 self.problem.sites[site as usize].used[0] += more * item.needs[0].1;

@@ -1,4 +1,5 @@
-//! Large fleets and hopeless constraints: an answer comes in time, whatever is asked.
+//! Tests that decisions are bounded in time, for large sets of clusters and constraints that are
+//! hard to satisfy.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use ballast_engine::karmada::{
     Resource, Shared, SpreadBy, SpreadConstraint, Target, Workloads,
 };
 
-/// A release build has to answer within 50 ms of this thread's own time. A debug build is some
+/// Limit of a decision: 50 ms of this thread's CPU time in a release build. A debug build is about
 /// twenty times slower.
 const TIME: Duration = if cfg!(debug_assertions) { Duration::from_secs(10) } else { Duration::from_millis(50) };
 
@@ -37,10 +38,10 @@ fn request(placement: Placement, replicas: i32) -> Request {
     }
 }
 
-/// What is asked, in words, and for which pass.
+/// A description of the request, the request, and the mode of the pass.
 type Asked = (String, Request, Mode);
 
-/// Many constraints that are hard to keep together.
+/// Returns requests with many constraints that are hard to satisfy together.
 fn with_constraints() -> Vec<Asked> {
     let mut all = Vec::new();
     for (regions, zones, clusters_max) in [(3, 90, 0), (150, 150, 150), (300, 1, 100)] {
@@ -66,7 +67,8 @@ fn constraints(regions: i64, zones: i64, clusters_max: i64) -> Vec<SpreadConstra
     ]
 }
 
-/// Bounds that are hard to keep, parts of the replicas, and constraints that are wishes.
+/// Returns requests with bounds that are hard to satisfy, with partial scheduling, and with soft
+/// constraints.
 fn with_own_fields() -> Vec<Asked> {
     let bound = |min, max| ClusterBound { target: Affinity::default(), min, max };
     let mut all = Vec::new();
@@ -95,8 +97,8 @@ fn with_own_fields() -> Vec<Asked> {
     all
 }
 
-/// The CPU time of this thread, so that other processes do not count. Where the kernel does not
-/// report it, elapsed time.
+/// Returns the CPU time of this thread, so that other processes do not count. If the kernel does
+/// not report it, returns elapsed time.
 fn cpu_time() -> Duration {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();

@@ -1,14 +1,14 @@
-//! One small fleet with one binding, in the plainest words there are. A case is written as one line
-//! of JSON, so that one that ever failed is kept as it was.
+//! A test case: one small set of clusters with one binding. Each case serialises to one line of
+//! JSON, so that failing cases can be stored.
 //!
-//! A replica needs one cpu and one pod, so the room of a cluster is one number.
+//! A replica requests one CPU and one pod, so the capacity of a cluster is one number.
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Case {
-    /// Where the case comes from.
+    /// The origin of the case.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
     pub clusters: Vec<Place>,
@@ -22,12 +22,12 @@ pub struct Case {
     pub groups: Vec<Group>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tolerates: bool,
-    /// Where the workload is. A set of components says how many pods it holds there.
+    /// The current targets. For a set of components, the number counts its pods.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<(String, i64)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evicting: Vec<String>,
-    /// The group in use.
+    /// The position of the group in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<usize>,
     /// Whether the placement has just been edited.
@@ -37,7 +37,7 @@ pub struct Case {
     pub fresh: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// How many replicas a cluster has that gets any (S7).
+    /// Bounds on the replicas of a cluster that gets any (S7).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
     /// `whenUnsatisfiable: ScheduleWhatFits` of the replicas.
@@ -55,16 +55,16 @@ pub struct Place {
     pub zone: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub provider: String,
-    /// A label of the cluster.
+    /// The value of a label of the cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tier: String,
-    /// How many replicas fit beside what runs there.
+    /// Replicas that fit in addition to the running ones.
     pub free: i64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tainted: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deleting: bool,
-    /// Whether the API of the workload is missing.
+    /// Whether the cluster lacks the API of the workload.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lacks_api: bool,
 }
@@ -76,7 +76,7 @@ pub enum Kind {
     Replicas,
     /// A ConfigMap.
     Object,
-    /// A workload of two pod templates. `replicas` is the number of all its pods.
+    /// A workload of two pod templates. `replicas` is the total number of pods.
     Set,
 }
 
@@ -86,7 +86,7 @@ pub enum Division {
     Duplicated,
     Dynamic,
     Aggregated,
-    /// By weights, cluster by cluster. Empty: all weigh the same.
+    /// Weights by cluster. Empty: all weights are equal.
     Static(Vec<(String, i64)>),
 }
 
@@ -96,7 +96,7 @@ pub struct Spread {
     pub min: i64,
     /// 0: no maximum.
     pub max: i64,
-    /// `whenUnsatisfiable: ScheduleAnyway`: the constraint is a wish.
+    /// `whenUnsatisfiable: ScheduleAnyway`: the constraint is a preference.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub anyway: bool,
 }
@@ -122,7 +122,7 @@ pub enum By {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     pub names: Vec<String>,
-    /// Tiers that take what the group has no room for, in order.
+    /// Overflow tiers for replicas that do not fit in the group, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overflow: Vec<Vec<String>>,
 }
@@ -140,7 +140,7 @@ impl Case {
         self.clusters.iter().find(|place| place.name == name)
     }
 
-    /// What the workload has on this cluster now.
+    /// Returns the number of replicas of the workload on this cluster now.
     pub fn held(&self, name: &str) -> i64 {
         self.targets.iter().filter(|(target, _)| target == name).map(|(_, held)| *held).sum()
     }
@@ -149,18 +149,18 @@ impl Case {
         self.targets.iter().any(|(target, _)| target == name)
     }
 
-    /// Whether each cluster is in or out, and gets everything.
+    /// Returns whether each selected cluster gets a full copy.
     pub fn is_copied(&self) -> bool {
         self.kind != Kind::Replicas || self.division == Division::Duplicated
     }
 
-    /// Whether replicas are divided by the room that there is.
+    /// Returns whether replicas are divided by free capacity.
     pub fn counts_room(&self) -> bool {
         matches!(self.division, Division::Dynamic | Division::Aggregated)
     }
 
-    /// Whether a set of components must go to one cluster, so that it counts room: a constraint
-    /// says so, or the selection names one cluster.
+    /// Returns whether a set of components must go to one cluster, so that capacity counts: due to
+    /// a constraint, or because the selection names one cluster.
     pub fn is_one_set(&self, group: Option<usize>) -> bool {
         let one = |spread: &Spread| spread.by == By::Cluster && (spread.min, spread.max) == (1, 1);
         let constrained = self.spread.iter().any(|spread| one(spread) && !spread.anyway) && !self.ignores_spread();
@@ -169,12 +169,12 @@ impl Case {
         self.kind == Kind::Set && (constrained || named)
     }
 
-    /// Static weights ignore spread constraints, as documented.
+    /// Returns whether spread constraints are ignored, as documented for static weights.
     pub fn ignores_spread(&self) -> bool {
         matches!(self.division, Division::Static(_))
     }
 
-    /// Whether bounds hold, and a part of the replicas may be placed.
+    /// Returns whether bounds apply and partial scheduling is possible.
     pub fn is_shared_by_room(&self) -> bool {
         self.kind == Kind::Replicas && self.counts_room()
     }
@@ -185,7 +185,7 @@ impl Case {
 }
 
 impl Place {
-    /// The group that the cluster is in. Empty: none.
+    /// Returns the cluster's group for a constraint. Empty: none.
     pub fn group(&self, by: By) -> &str {
         match by {
             By::Cluster => &self.name,

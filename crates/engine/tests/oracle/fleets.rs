@@ -1,4 +1,4 @@
-//! Random small fleets. The same seed always gives the same case.
+//! Generates random small sets of clusters. Equal seeds give equal cases.
 
 use super::case::{Bound, By, Case, Division, Group, Kind, Place, Spread};
 use super::dice::Dice;
@@ -128,7 +128,7 @@ fn targets(dice: &mut Dice, case: &mut Case) {
         };
         case.targets.push((name.to_owned(), held));
     }
-    // A set that goes to one cluster is on one.
+    // A set that must be whole has at most one target.
     if case.is_one_set(case.observed) {
         case.targets.truncate(1);
     }

@@ -1,4 +1,4 @@
-//! Asks the engine about a case, and compares its answer with the truth.
+//! Runs the engine on a case and compares its decision with the brute-force rules.
 
 use ballast_engine::karmada::{
     Affinity, AffinityTerm, Cluster, ClusterBound, ClusterCapacity, ClusterSet, Component, Decision,
@@ -11,10 +11,10 @@ use ballast_k8s::{Quantity, Taint, Toleration};
 use super::case::{Bound, By, Case, Division, Kind, Place, Spread};
 use super::truth::{self, Assignment};
 
-/// What the engine says.
+/// The result of the engine.
 pub struct Answer {
     pub decision: Decision,
-    /// The targets that are written. None: they stay as they are.
+    /// The written targets. None: they are unchanged.
     pub targets: Option<Vec<(String, i64)>>,
     pub group: Option<usize>,
 }
@@ -149,7 +149,7 @@ fn request(case: &Case) -> Request {
     }
 }
 
-/// Everything that is wrong with the engine's answer. Each line begins with the kind of fault.
+/// Returns all faults of the engine's result. Each line begins with the kind of fault.
 pub fn faults(case: &Case) -> Vec<String> {
     let answer = ask(case);
     match &answer.decision.outcome {
@@ -165,7 +165,8 @@ pub fn faults(case: &Case) -> Vec<String> {
     }
 }
 
-/// The answer as an assignment. A copy, and a target of a workload without replicas, counts 1.
+/// Converts the result to an assignment. A copy, and a target of a workload without replicas,
+/// counts 1.
 fn assignment(case: &Case, targets: &[(String, i64)]) -> Result<Assignment, String> {
     let mut assignment = vec![0; case.clusters.len()];
     for (name, replicas) in targets {
@@ -207,11 +208,11 @@ fn placed(case: &Case, answer: &Answer) -> Vec<String> {
     faults
 }
 
-/// The wishes that are checked: few moves, and few clusters.
+/// Checks the preferences: few moves, and few clusters.
 fn wishes(case: &Case, group: Option<usize>, assignment: &Assignment, allowed: &[Assignment]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut rivals: Vec<&Assignment> = allowed.iter().collect();
-    // Static weights that were edited are divided anew.
+    // After an edit, static weights are divided from scratch.
     let anew = case.edited && !case.is_copied() && matches!(case.division, Division::Static(_));
     if !case.fresh && !anew {
         let leaves = truth::leaving(case, assignment);
@@ -224,7 +225,8 @@ fn wishes(case: &Case, group: Option<usize>, assignment: &Assignment, allowed: &
     if !case.is_zero() && !case.ignores_spread() {
         faults.extend(unkept(case, group, assignment, &mut rivals));
     }
-    // Under spread constraints and bounds, earlier tiers and fewer clusters can collide.
+    // Under spread constraints and bounds, the preferences for earlier tiers and for fewer clusters
+    // can conflict.
     let collides = !(case.spread.is_empty() && case.bounds.is_empty())
         && case.groups.iter().any(|group| !group.overflow.is_empty());
     if case.division == Division::Aggregated && !case.is_copied() && !case.is_zero() && !collides {
@@ -236,8 +238,8 @@ fn wishes(case: &Case, group: Option<usize>, assignment: &Assignment, allowed: &
     faults
 }
 
-/// The constraints that are wishes, in their order: each is kept where that costs no other move and
-/// none of those before it.
+/// Checks soft constraints in order: each must hold if it costs no additional move and breaks none
+/// of the earlier ones.
 fn unkept(case: &Case, group: Option<usize>, assignment: &Assignment, rivals: &mut Vec<&Assignment>) -> Option<String> {
     let mut stricter = case.clone();
     for at in 0..case.spread.len() {
@@ -259,7 +261,7 @@ fn unkept(case: &Case, group: Option<usize>, assignment: &Assignment, rivals: &m
     None
 }
 
-/// Decides again over a view in which the decision is carried out and reported.
+/// Checks that the decision is stable: decides again after it has been applied and reported.
 fn restless(case: &Case, answer: &Answer, assignment: &Assignment) -> Option<String> {
     let targets = answer.targets.clone().unwrap_or_default();
     let mut again = case.clone();
@@ -267,7 +269,8 @@ fn restless(case: &Case, answer: &Answer, assignment: &Assignment) -> Option<Str
         .iter()
         .map(|(name, n)| (name.clone(), if case.kind == Kind::Set { case.replicas } else { *n }))
         .collect();
-    // A set that leaves in another size than it has now gives back other room than is counted.
+    // A set that leaves with a size other than the present one releases a different capacity than
+    // the one counted.
     let mut changed = case.kind == Kind::Set && case.targets.iter().any(|(_, held)| *held != case.replicas);
     for (place, replicas) in again.clusters.iter_mut().zip(assignment) {
         let pods = if case.is_copied() { replicas * case.replicas } else { *replicas };
@@ -285,13 +288,14 @@ fn restless(case: &Case, answer: &Answer, assignment: &Assignment) -> Option<Str
         (!same)
             .then(|| format!("stable: {what} {targets:?} becomes {:?} ({:?})", after.targets, after.decision.outcome))
     };
-    // What does not count room may overfill a cluster. Then its room has really changed.
+    // Without capacity checks a cluster may be overfilled, and then its capacity has really
+    // changed.
     let fresh = Case { fresh: true, ..again.clone() };
     moved(&again, "steady").or_else(|| if case.fresh && !changed { moved(&fresh, "fresh") } else { None })
 }
 
-/// Where nothing is allowed, a pass that keeps or shrinks what is there succeeds, and the condition
-/// names a rule that it breaks.
+/// Checks a successful pass although nothing is allowed: it keeps or scales down the targets, and
+/// the condition names a rule that they violate.
 fn kept(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
     let targets = answer.targets.as_deref().unwrap_or_default();
     let assignment = match assignment(case, targets) {
@@ -320,14 +324,14 @@ fn kept(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
     faults
 }
 
-/// A part is placed only if not everything can be, and it is as much as can be.
+/// Checks a partial result: not everything can be scheduled, and the part is the largest possible.
 fn partly(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
     for group in truth::groups_in_order(case) {
         if let Some(found) = truth::allowed(case, group).first() {
             return vec![format!("complete: partly, but {group:?} can have {found:?} ({message})")];
         }
     }
-    // After a Fresh refusal a Steady pass decides what is placed.
+    // After a failed Fresh pass, a Steady pass decides the targets.
     let steady = Case { fresh: false, ..case.clone() };
     let written = answer.targets.clone().unwrap_or_else(|| case.targets.clone());
     let assignment = match assignment(&steady, &written) {
@@ -363,7 +367,7 @@ fn partly(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
     faults
 }
 
-/// The case after the answer is carried out and reported, for a Steady pass.
+/// Returns the case after the result is applied and reported, for a Steady pass.
 fn carried_out(case: &Case, answer: &Answer, targets: &[(String, i64)], assignment: &Assignment) -> Case {
     let mut again = case.clone();
     again.targets = targets.to_vec();
@@ -374,14 +378,14 @@ fn carried_out(case: &Case, answer: &Answer, targets: &[(String, i64)], assignme
     again
 }
 
-/// A refusal is a proof. Targets that the selection forbids go, and all others stay.
+/// Checks a failed pass: nothing is allowed, forbidden targets are removed, and all others stay.
 fn refused(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
     for group in truth::groups_in_order(case) {
         if let Some(found) = truth::allowed(case, group).first() {
             return vec![format!("complete: refused, but {group:?} can have {found:?} ({message})")];
         }
     }
-    // After a Fresh refusal a Steady pass decides what stays.
+    // After a failed Fresh pass, a Steady pass decides which targets stay.
     let steady = Case { fresh: false, ..case.clone() };
     let steady_fits =
         || truth::groups_in_order(&steady).iter().any(|group| !truth::allowed(&steady, *group).is_empty());
@@ -394,7 +398,7 @@ fn refused(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
     if case.fresh {
         return Vec::new();
     }
-    // A cluster that the workload is being evicted from may keep a rule until it has left.
+    // A cluster from which the workload is being evicted may satisfy a rule until it has left.
     if truth::is_kept(case) && case.evicting.is_empty() {
         return vec![format!("kept: all that is wanted stays, and the pass is refused ({message})")];
     }

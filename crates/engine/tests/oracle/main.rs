@@ -1,10 +1,10 @@
-//! Holds the engine to the rules of deciding (docs/dev/requirements.md, S1 to S7): sound, complete,
-//! stable, with as few moves and clusters as possible.
+//! Tests the engine against the scheduling rules (docs/dev/requirements.md, S1 to S7): its
+//! decisions are sound, complete and stable, with as few moves and clusters as possible.
 //!
-//! `truth` tries every assignment of a small fleet, and shares no code with the engine. `fleets`
-//! makes random cases, and `cases.jsonl` keeps those that ever failed, one a line. To run more
-//! cases: `BALLAST_ORACLE_CASES=1000000 cargo test -p ballast-engine --test oracle`. A failing case
-//! is made smaller before it is shown; add its line to `cases.jsonl`.
+//! `truth` tries every assignment for a small set of clusters, and shares no code with the engine.
+//! `fleets` generates random cases, and `cases.jsonl` contains past failures, one per line. To run
+//! more cases: `BALLAST_ORACLE_CASES=1000000 cargo test -p ballast-engine --test oracle`. A failing
+//! case is shrunk before it is printed; add its line to `cases.jsonl`.
 
 mod bounded;
 mod case;
@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 
 use case::Case;
 
-/// The cases of a plain `cargo test`: some seconds in a debug build.
+/// Number of cases in a plain `cargo test`, which takes some seconds in a debug build.
 const CASES: u64 = 10_000;
-/// The cases of `.ci/run`, which sets `BALLAST_LONG`.
+/// Number of cases in `.ci/run`, which sets `BALLAST_LONG`.
 const CASES_LONG: u64 = 100_000;
-/// How many failing cases are made small and shown.
+/// Maximum number of failing cases that are shrunk and printed.
 const SHOWN: usize = 12;
 
 fn cases() -> u64 {
@@ -31,7 +31,7 @@ fn cases() -> u64 {
     asked.unwrap_or(if std::env::var_os("BALLAST_LONG").is_some() { CASES_LONG } else { CASES })
 }
 
-/// Another first seed looks at other cases.
+/// Returns the seed of the first case.
 fn first_seed() -> u64 {
     std::env::var("BALLAST_ORACLE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }
@@ -66,13 +66,13 @@ fn cases_that_ever_failed_are_decided_rightly() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// The kind of a fault, and its rule.
+/// Returns the kind of a fault and its rule.
 fn kind_of(fault: &str) -> String {
     let rule = |word: &&str| word.len() == 3 && word.starts_with('S') && word.ends_with(':');
     fault.split(' ').enumerate().take_while(|(at, word)| *at == 0 || rule(word)).map(|(_, word)| word).collect()
 }
 
-/// Takes away what is not needed for a fault of this kind.
+/// Removes everything from the case that a fault of this kind does not need.
 fn smaller(case: &Case, kind: &str) -> Case {
     let mut small = case.clone();
     while let Some(next) = simpler(&small).into_iter().find(|simple| fails(simple, kind)) {
@@ -85,7 +85,7 @@ fn fails(case: &Case, kind: &str) -> bool {
     judge::faults(case).iter().any(|fault| kind_of(fault) == kind)
 }
 
-/// The case with one thing less, in every way.
+/// Returns all cases that are simpler in one respect.
 fn simpler(case: &Case) -> Vec<Case> {
     let mut all = Vec::new();
     let mut try_one = |change: &dyn Fn(&mut Case)| {

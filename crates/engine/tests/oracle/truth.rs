@@ -1,14 +1,14 @@
-//! The rules of deciding (docs/dev/requirements.md, S1 to S7), as brute force: every assignment is
-//! tried. This file shares no code with the engine, and is as plain as it can be.
+//! Scheduling rules (docs/dev/requirements.md, S1 to S7) by brute force: every assignment is tried.
+//! This file shares no code with the engine and is as simple as possible.
 
 use std::collections::BTreeSet;
 
 use super::case::{Case, Kind, Place};
 
-/// What each cluster of the case gets, by position. A copy counts 1.
+/// Replicas by position of the cluster. A copy counts 1.
 pub type Assignment = Vec<i64>;
 
-/// One of the groups in the order in which they count (S6). None: the placement has no groups.
+/// Returns the groups in order of precedence (S6). A single None: the placement has no groups.
 pub fn groups_in_order(case: &Case) -> Vec<Option<usize>> {
     if case.groups.is_empty() {
         return vec![None];
@@ -18,7 +18,7 @@ pub fn groups_in_order(case: &Case) -> Vec<Option<usize>> {
     in_use.into_iter().chain(all.filter(|position| Some(*position) != in_use)).map(Some).collect()
 }
 
-/// Whether the cluster may have the workload (S1, and the last sentence of S4).
+/// Returns whether the cluster may have the workload (S1, and the last sentence of S4).
 pub fn is_candidate(case: &Case, group: Option<usize>, place: &Place) -> bool {
     let stays = !case.fresh && case.is_there(&place.name);
     !place.deleting
@@ -29,24 +29,26 @@ pub fn is_candidate(case: &Case, group: Option<usize>, place: &Place) -> bool {
         && case.spread.iter().all(|spread| spread.anyway || !place.group(spread.by).is_empty())
 }
 
-/// Whether the cluster keeps the workload only because it is there: then it takes nothing more.
+/// Returns whether the cluster keeps the workload only because it runs there. Then it accepts no
+/// more replicas.
 fn is_closed(case: &Case, place: &Place) -> bool {
     !case.fresh && case.is_there(&place.name) && (place.lacks_api || (place.tainted && !case.tolerates))
 }
 
-/// 0 for the group itself; overflow tiers count from 1. None: the cluster is not selected.
+/// Returns 0 for the group itself, and 1 or more for its overflow tiers. None: the cluster is not
+/// selected.
 pub fn tier(case: &Case, group: Option<usize>, place: &Place) -> Option<usize> {
     let Some(group) = group else { return Some(0) };
     let group = &case.groups[group];
     if group.names.contains(&place.name) {
         return Some(0);
     }
-    // Overflow is for workloads only.
+    // Only workloads overflow.
     let overflow = if case.kind == Kind::Object { &[][..] } else { &group.overflow[..] };
     overflow.iter().position(|names| names.contains(&place.name)).map(|position| position + 1)
 }
 
-/// Every allowed assignment in this group.
+/// Returns every allowed assignment in this group.
 pub fn allowed(case: &Case, group: Option<usize>) -> Vec<Assignment> {
     let candidates: Vec<bool> = case.clusters.iter().map(|place| is_candidate(case, group, place)).collect();
     if case.is_zero() && !case.is_copied() {
@@ -61,8 +63,8 @@ pub fn allowed(case: &Case, group: Option<usize>) -> Vec<Assignment> {
     found
 }
 
-/// A workload of no replicas stays where it is. Otherwise it goes to one cluster, as one replica
-/// would. Nothing else counts for it. Here 1 means: is there, with no replicas.
+/// Returns the allowed assignments of a workload without replicas: the current one, or else any
+/// single candidate. No other rule applies. Here 1 stands for a target with no replicas.
 fn zeros(case: &Case, candidates: &[bool]) -> Vec<Assignment> {
     let there = |(place, candidate): (&Place, &bool)| i64::from(*candidate && case.is_there(&place.name));
     let stays: Assignment = case.clusters.iter().zip(candidates).map(there).collect();
@@ -87,7 +89,8 @@ fn every(case: &Case, candidates: &[bool], begun: &mut Assignment, visit: &mut i
     }
 }
 
-/// The rule that the assignment breaks (S2 to S5). S1 holds for every assignment that is asked for.
+/// Returns the rule of S2 to S5 that the assignment violates. Callers only pass assignments that
+/// satisfy S1.
 pub fn fault(case: &Case, group: Option<usize>, assignment: &[i64]) -> Option<String> {
     let sum: i64 = assignment.iter().sum();
     if !case.is_copied() && sum != case.replicas {
@@ -96,7 +99,7 @@ pub fn fault(case: &Case, group: Option<usize>, assignment: &[i64]) -> Option<St
     fault_of_a_part(case, group, assignment)
 }
 
-/// The rule that an assignment breaks which may be a part of what is wanted.
+/// Returns the rule that the assignment violates, without the rule that all replicas are scheduled.
 fn fault_of_a_part(case: &Case, group: Option<usize>, assignment: &[i64]) -> Option<String> {
     let gets: Vec<(&Place, i64)> =
         case.clusters.iter().zip(assignment).filter(|(_, n)| **n > 0).map(|(p, n)| (p, *n)).collect();
@@ -145,7 +148,7 @@ fn fault_of_a_part(case: &Case, group: Option<usize>, assignment: &[i64]) -> Opt
     None
 }
 
-/// Whether a target may stay where it is, in a group that may be in use.
+/// Returns whether a target may stay, in a group that may be in use.
 pub fn may_stay(case: &Case, name: &str) -> bool {
     let in_use = match case.observed {
         Some(position) => vec![Some(position)],
@@ -155,8 +158,8 @@ pub fn may_stay(case: &Case, name: &str) -> bool {
     place.is_some_and(|place| in_use.iter().any(|group| is_candidate(case, *group, place)))
 }
 
-/// Whether all that the workload wants stays where it is, whatever rules about all targets together
-/// that breaks: a pass that finds nothing else only shrinks, and succeeds.
+/// Returns whether all replicas stay, whatever rules that concern all targets this violates. If no
+/// assignment is allowed, a pass then only scales down, and succeeds.
 pub fn is_kept(case: &Case) -> bool {
     let is_in_use = case.groups.is_empty() || case.observed.is_some();
     let held: i64 = case.targets.iter().map(|(_, held)| held).sum();
@@ -169,14 +172,14 @@ pub fn is_kept(case: &Case) -> bool {
     !case.fresh && !case.edited && is_in_use && all_stay && is_complete
 }
 
-/// What is there already, of the targets that may stay.
+/// Returns the replicas of targets that may stay.
 pub fn staying(case: &Case) -> Assignment {
     let held = |place: &Place| if may_stay(case, &place.name) { case.held(&place.name) } else { 0 };
     case.clusters.iter().map(held).collect()
 }
 
-/// Every part of the replicas that this group can have, if not all of them can be placed. Nothing
-/// placed is taken back for it.
+/// Returns every partial assignment that this group allows if not all replicas can be scheduled.
+/// Present replicas are not removed for it.
 pub fn allowed_parts(case: &Case, group: Option<usize>) -> Vec<Assignment> {
     if !case.what_fits || !case.is_shared_by_room() {
         return Vec::new();
@@ -194,14 +197,15 @@ pub fn allowed_parts(case: &Case, group: Option<usize>) -> Vec<Assignment> {
     found
 }
 
-/// The most replicas that can be placed, if not all of them can. What is there counts in any case.
+/// Returns the maximum number of replicas that can be scheduled if not all can. Staying replicas
+/// count in any case.
 pub fn most(case: &Case) -> i64 {
     let there: i64 = staying(case).iter().sum();
     let parts = groups_in_order(case).into_iter().flat_map(|group| allowed_parts(case, group));
     parts.map(|part| part.iter().sum()).max().unwrap_or(0).max(there)
 }
 
-/// How many replicas leave where they are. Of copies, clusters count.
+/// Returns the number of replicas that leave their clusters. Of copies, clusters are counted.
 pub fn leaving(case: &Case, assignment: &[i64]) -> i64 {
     let leaves = |(name, held): &(String, i64)| {
         let after = case.clusters.iter().position(|place| place.name == *name).map_or(0, |at| assignment[at]);
@@ -210,7 +214,8 @@ pub fn leaving(case: &Case, assignment: &[i64]) -> i64 {
     case.targets.iter().map(leaves).sum()
 }
 
-/// What Aggregated prefers: earlier tiers first, then fewer clusters. Less is better.
+/// Returns the sort key of Aggregated, where less is better: earlier tiers first, then fewer
+/// clusters.
 pub fn aggregated_wish(case: &Case, group: Option<usize>, assignment: &[i64]) -> (Vec<i64>, usize) {
     let tiers = group.map_or(0, |group| case.groups[group].overflow.len()) + 1;
     let mut by_tier = vec![0; tiers];

@@ -1,6 +1,6 @@
-//! Chance that comes again with its seed, for all tests that roll dice.
+//! Reproducible random numbers for tests.
 
-/// SplitMix64: the same seed, the same life.
+/// The SplitMix64 generator. Equal seeds give equal sequences.
 pub struct Dice(pub u64);
 
 impl Dice {

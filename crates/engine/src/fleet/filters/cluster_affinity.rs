@@ -1,11 +1,11 @@
-//! Refuses clusters that match none of the required terms. A policy without terms requires nothing.
+//! Refuses clusters that match none of the required terms, if there are any.
 
 use super::{Cluster, Cycle, Fault, Refusal, Verdict};
 
 pub(super) fn check<'a>(cycle: &Cycle<'a>, cluster: &'a Cluster) -> Result<Verdict<'a>, Fault> {
     let terms = &cycle.requirements.terms;
     for term in terms {
-        // The terms after a match are not read, so their faults do not matter.
+        // Terms after a match are not evaluated, so their faults do not matter.
         if term.matches(cluster)? {
             return Ok(Verdict::Fits);
         }

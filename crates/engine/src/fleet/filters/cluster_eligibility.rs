@@ -1,4 +1,4 @@
-//! Refuses clusters that are leaving or unhealthy, or have not reported for too long.
+//! Refuses clusters that are leaving or unhealthy, or that have not reported for too long.
 
 use super::{Cluster, Cycle, Fault, Refusal, Verdict};
 

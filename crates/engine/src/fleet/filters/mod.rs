@@ -1,5 +1,4 @@
-//! Filters refuse clusters. They run in the order in which refusals are reported, and the first
-//! refusal is the reason.
+//! Filters refuse clusters. They run in a fixed order, and the first refusal is reported.
 
 mod cluster_affinity;
 mod cluster_eligibility;
@@ -38,7 +37,8 @@ pub(super) enum Verdict<'a> {
     Refused(Refusal<'a>),
 }
 
-/// Why a cluster cannot be picked. Its text is made only for the few clusters that are reported.
+/// The reason that a cluster cannot be picked. It is formatted only for the few clusters that are
+/// reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Refusal<'a> {
     NoTermMatches,

@@ -1,4 +1,4 @@
-//! Leaves out clusters that hold a live binding of this snapshot, so that each cluster is picked
+//! Excludes clusters that have a live binding of this snapshot, so that each cluster is picked
 //! once.
 
 use super::{Cluster, Cycle, Fault, Verdict};

@@ -1,4 +1,4 @@
-//! Scorers rank the clusters that fit. Their scores add up.
+//! Scorers rank the clusters that pass the filters. Their scores are added.
 
 mod cluster_affinity;
 mod same_placement_affinity;
@@ -22,12 +22,12 @@ pub(super) const SCORERS: &[Scorer] = &[
     Scorer { name: "TopologySpreadConstraints", score: topology_spread_constraints::score },
 ];
 
-/// What clusters are sorted by, the most important field first.
+/// The sort key of clusters, the most important field first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     pub(super) score: Score,
-    /// Of otherwise equal clusters, one that an earlier policy picked comes first. This field is
-    /// not published.
+    /// Ranks clusters that an earlier policy picked first among otherwise equal ones. Not
+    /// published.
     pub(super) was_picked_before: i32,
 }
 

@@ -1,5 +1,5 @@
-//! Prefers clusters that an earlier policy picked, if they are equal otherwise. So fewer bindings
-//! move.
+//! Prefers clusters that an earlier policy picked among otherwise equal ones, so that fewer
+//! bindings move.
 
 use super::{Cluster, Cycle, Fault, Rank};
 

@@ -1,4 +1,4 @@
-//! Prefers clusters that even out the spread, and puts those that violate a ScheduleAnyway
+//! Prefers clusters that even out the spread, and ranks clusters that violate a ScheduleAnyway
 //! constraint last.
 
 use super::{Cluster, Cycle, Fault, Rank, Score};

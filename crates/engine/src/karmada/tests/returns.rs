@@ -1,12 +1,12 @@
-//! Returns to a former placement: whatever the scheduler has placed may come back where it was, as
-//! soon as there is capacity.
+//! Returns to a former placement: every placement by the scheduler can be restored as soon as there
+//! is capacity.
 
 use proptest::prelude::*;
 
 use super::super::*;
 use super::{deployment, pick, ready};
 
-/// A cluster with ample capacity, in places that are chosen by these numbers.
+/// A cluster with ample capacity and attributes that are chosen by these numbers.
 fn roomy(index: usize, (region, zone, provider, env): (usize, usize, usize, usize)) -> Cluster {
     let place = |names: [&str; 4], at: usize| names[at].to_owned();
     let zone = place(["", "a", "b", "c"], zone);
@@ -52,7 +52,7 @@ proptest! {
         let request = deployment(Placement { spread, division, ..Placement::default() }, replicas, &[]);
         let mut whole = Pass::new(&ClusterSet::new(clusters.clone()), &Workloads::default(), &Profile::ours());
         let Some(former) = targets(whole.decide_as(&request, Mode::Fresh).outcome) else { return Ok(()) };
-        // Some clusters are lost, and the workload goes elsewhere, as far as it can.
+        // Some clusters are lost, and as many replicas as possible are moved.
         let left: Vec<Cluster> =
             clusters.into_iter().enumerate().filter(|(at, _)| lost >> at & 1 == 0).map(|(_, cluster)| cluster).collect();
         let left = ClusterSet::new(left);
@@ -64,7 +64,7 @@ proptest! {
         for target in &former {
             prop_assert_eq!(whole.admit_each(&away, std::slice::from_ref(target)), Ok(None));
         }
-        // A Steady decision leaves it there.
+        // A Steady decision keeps the restored placement.
         let back = Request { targets: former.clone(), ..away };
         let settled = targets(whole.decide_as(&back, Mode::Steady).outcome);
         prop_assert!(settled.is_some_and(|settled| former.iter().all(|target| settled.contains(target))));

@@ -1,4 +1,4 @@
-//! The faults that the rules of deciding settle (S1 to S7), each with its right value.
+//! Regression tests for the scheduling rules S1 to S8, each with its expected result.
 
 use super::*;
 
@@ -67,12 +67,12 @@ fn s6_a_workload_that_fled_finds_back_when_its_refuge_is_lost() {
     let mut request = deployment(placement(), 2, &[]);
     request.observed_term = "backup".into();
     assert_eq!(decided(&lost, &request), placed(&[("c0", 2)]));
-    // The refuge is too small, and the first group has room.
+    // The observed group is too small, and the first group has capacity.
     let full = [ready("c0", "", 100), ready("c1", "", 8)];
     let mut request = deployment(placement(), 20, &[("c1", 2)]);
     request.observed_term = "backup".into();
     assert_eq!(decided(&full, &request), placed(&[("c0", 20)]));
-    // As long as it does, the group in use stays in use.
+    // As long as the observed group has capacity, it stays in use.
     request.replicas = 5;
     assert_eq!(decided(&full, &request), placed(&[("c1", 5)]));
 }
@@ -157,21 +157,21 @@ fn s3_a_set_of_components_counts_room_and_so_does_its_growth() {
     let names = |request: &Request, clusters: &[Cluster]| {
         decided(clusters, request).map(|targets| targets.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
     };
-    // Scaled from 4 to 31 pods where 4 more fit.
+    // Scaled from 4 to 31 pods, but only 4 more fit.
     let grown = flink(one(Division::Aggregated), 30, &[("big", 3)]);
     assert_eq!(names(&grown, &clusters), Ok(vec!["huge".to_owned()]));
     assert_eq!(names(&grown, &clusters[..1]).unwrap_err().reason, Reason::Unschedulable);
-    // Four more fit beside the four that run.
+    // Four more fit in addition to the four running pods.
     assert_eq!(names(&flink(one(Division::Aggregated), 7, &[("big", 3)]), &clusters), Ok(vec!["big".to_owned()]));
-    // A set that goes to exactly one cluster is no copy.
+    // A set for exactly one cluster is not duplicated.
     let plain = flink(one(Division::Duplicated), 20, &[]);
     assert_eq!(names(&plain, &clusters), Ok(vec!["huge".to_owned()]));
     assert_eq!(names(&plain, &clusters[..1]).unwrap_err().reason, Reason::Unschedulable);
     let only = Affinity { names: vec!["big".into()], ..Affinity::default() };
     let selected = flink(Placement { affinity: Some(only), ..Placement::default() }, 20, &[]);
     assert_eq!(names(&selected, &clusters).unwrap_err().reason, Reason::Unschedulable);
-    // One that may go to several clusters is not counted in sets, nor is one whose constraint has
-    // no effect.
+    // A workload for several clusters is not counted in sets, and neither is one with an
+    // ineffective constraint.
     let two = over(vec![spread(SpreadBy::Cluster, 1, 2)], Division::Duplicated);
     for placement in [over(vec![], Division::Duplicated), one(Division::Static(None)), two] {
         assert_eq!(names(&flink(placement, 20, &[]), &clusters[..1]), Ok(vec!["big".to_owned()]));
@@ -242,7 +242,7 @@ fn zero_replicas_stay_where_they_are_with_and_without_requests() {
             clusters.pop();
         }
     }
-    // Its cluster was taken from it, and nothing else has changed.
+    // The workload has lost its cluster, and nothing else has changed.
     let mut request = deployment(over(vec![], Division::Dynamic), 0, &[]);
     (request.requirements, request.placement_changed) = (Some(Shared::new(Requirements::default())), false);
     assert!(!request.is_settled());
@@ -293,10 +293,11 @@ fn a_refused_pass_takes_away_what_is_forbidden_and_shrinks() {
         let failed = decided(&clusters, request).unwrap_err();
         failed.meanwhile.map(|kept| kept.targets.iter().map(|t| (t.name.to_string(), t.replicas)).collect::<Vec<_>>())
     };
-    // `x` has no region. The rest cannot grow, and stays.
+    // `x` has no region. The others cannot grow, and keep their replicas.
     let more = deployment(two(), 9, &[("a", 2), ("b", 1), ("x", 3)]);
     assert_eq!(stays(&more), Some(vec![("a".to_owned(), 2), ("b".to_owned(), 1)]));
-    // One region is left, which is too few for the constraint, and no reason to keep replicas.
+    // One region is left, which is too few for the constraint, but no reason to keep surplus
+    // replicas.
     assert_eq!(
         stays(&deployment(two(), 2, &[("a", 2), ("b", 2)])),
         Some(vec![("a".to_owned(), 1), ("b".to_owned(), 1)])
@@ -322,7 +323,7 @@ fn s7_each_cluster_that_gets_any_replica_has_as_many_as_its_bounds_say() {
     let clusters = [ready("a", "", 40), ready("b", "", 30), ready("c", "", 10)];
     let most = bounded(vec![bound(&["a"], 0, 3)], Division::Dynamic);
     assert_eq!(decided(&clusters, &deployment(most, 11, &[])), placed(&[("a", 3), ("b", 6), ("c", 2)]));
-    // All bounds that select a cluster hold.
+    // All bounds that select a cluster apply.
     let least = vec![bound(&[], 3, i64::MAX), bound(&["a", "b"], 4, 5)];
     let dynamic = bounded(least, Division::Dynamic);
     assert_eq!(decided(&clusters, &deployment(dynamic, 8, &[])), placed(&[("a", 4), ("b", 4)]));
@@ -416,13 +417,13 @@ fn a_part_is_placed_and_the_rest_when_there_is_room() {
         targets.iter().map(|target| (target.name.to_string(), target.replicas)).collect()
     };
     assert_eq!(there(&failed), [("a".to_owned(), 3), ("b".to_owned(), 1)]);
-    // Nothing is taken back for it, and the rest follows.
+    // The placed replicas stay, and the rest follows.
     let grown = [ready("a", "", 0), ready("b", "", 1)];
     let failed = decided(&grown, &deployment(placement(), 6, &[("a", 3), ("b", 1)])).unwrap_err();
     assert_eq!(there(&failed), [("a".to_owned(), 3), ("b".to_owned(), 2)]);
     let enough = [ready("a", "", 0), ready("b", "", 2)];
     assert_eq!(decided(&enough, &deployment(placement(), 6, &[("a", 3), ("b", 1)])), placed(&[("a", 3), ("b", 3)]));
-    // Without a change nothing is written.
+    // Nothing is written if nothing has changed.
     let same = [ready("a", "", 0), ready("b", "", 0)];
     let failed = decided(&same, &deployment(placement(), 6, &[("a", 3), ("b", 1)])).unwrap_err();
     assert_eq!((failed.reason, failed.meanwhile), (Reason::PartlyScheduled, None));
@@ -450,10 +451,10 @@ fn s4_a_wish_is_kept_where_that_moves_nothing_and_the_condition_says_where_it_is
     let told = message_of(&one, &deployment(wish(), 4, &[]));
     let unkept = "But the spread constraint by region (at least 2, at most 2) is not kept.";
     assert_eq!(told, format!("{SUCCESS_MESSAGE} {unkept}"));
-    // A Steady pass moves no replica for it, and a new one goes where it is kept.
+    // A Steady pass moves no replica for the preference, but a new replica keeps it.
     assert_eq!(decided(&both, &deployment(wish(), 4, &[("east", 4)])), placed(&[("east", 4)]));
     assert_eq!(decided(&both, &deployment(wish(), 5, &[("east", 4)])), placed(&[("east", 4), ("west", 1)]));
-    // A cluster without the field can be used all the same, and the first group is.
+    // Clusters without a region can be used, and the first group is preferred.
     let terms = vec![term("first", &["nowhere"], &[]), term("second", &["east", "west"], &[])];
     let grouped = Placement { terms, ..wish() };
     let none = [ready("nowhere", "", 20), ready("east", "RE", 20), ready("west", "RW", 20)];
@@ -475,7 +476,7 @@ fn s8_a_division_by_room_that_is_even_to_a_hundredth_is_told_from_one_that_is_no
         placement_changed: false,
         ..deployment(placement, replicas, &[("a", 2), ("b", 1)])
     };
-    // Nearly as much room for each of three on b as on a.
+    // The capacity per replica is nearly the same on b as on a.
     let nearly = [ready("a", "", 1_000), ready("b", "", 1_005)];
     assert!(is_even(&nearly, &there(by_room(), 3)));
     let more = [ready("a", "", 1_000), ready("b", "", 1_050)];
@@ -497,7 +498,7 @@ fn unedited(placement: Placement, replicas: i32, targets: &[(&str, i32)]) -> Req
     Request { placement_changed: false, managed: true, ..deployment(placement, replicas, targets) }
 }
 
-/// A closed cluster, two open ones, and a workload that grows from 4 to 12.
+/// Returns a closed cluster and two open ones, and a workload that grows from 4 to 12 replicas.
 fn growing(division: Division) -> ([Cluster; 3], Request) {
     let clusters = [closed("a", 100), ready("b", "R2", 100), ready("c", "R3", 100)];
     (clusters, unedited(over(Vec::new(), division), 12, &[("a", 2), ("b", 2)]))
@@ -517,7 +518,7 @@ fn a_closed_cluster_keeps_what_it_has_and_takes_no_more() {
         (Division::Static(None), &[("a", 2), ("b", 5), ("c", 5)]),
         // The share of the closed cluster goes to the others by their weights.
         (weights(&[("a", 5), ("b", 4), ("c", 1)]), &[("a", 2), ("b", 8), ("c", 2)]),
-        // Where no other cluster has a weight, the others weigh the same.
+        // If no other cluster has a weight, the others have equal weights.
         (weights(&[("a", 1)]), &[("a", 2), ("b", 5), ("c", 5)]),
         (Division::Together(Vec::new()), &[("a", 2), ("b", 6), ("c", 4)]),
     ] {
@@ -525,13 +526,13 @@ fn a_closed_cluster_keeps_what_it_has_and_takes_no_more() {
         assert_eq!(decided(&clusters, &request), placed(right), "{division:?}");
         let edited = decided(&clusters, &Request { placement_changed: true, ..request.clone() }).unwrap();
         assert_eq!(edited.iter().find(|(name, _)| name == "a").map(|(_, n)| *n), Some(2), "{division:?}: {edited:?}");
-        // As upstream, whose clusters take more wherever the workload is already.
+        // Upstream allows more replicas on clusters that the workload is already on.
         let upstream = decide(&ClusterSet::new(clusters), &Workloads::default(), &request, &Profile::karmada());
         assert!(upstream.targets().unwrap().iter().any(|it| &*it.name == "a" && it.replicas > 2), "{division:?}");
     }
     let (clusters, request) = growing(Division::Aggregated);
     assert_eq!(decided(&clusters, &request), placed(&[("a", 2), ("b", 10)]));
-    // A copy that is there follows its template.
+    // An existing copy follows its template.
     let copies = deployment(Placement::default(), 3, &[("a", 2)]);
     assert_eq!(decided(&clusters, &copies), placed(&[("a", 3), ("b", 3), ("c", 3)]));
 }
@@ -552,7 +553,7 @@ fn replicas_that_only_a_closed_cluster_could_take_wait() {
         let failed = decided(&clusters, &request).unwrap_err();
         assert_eq!((failed.reason, &failed.meanwhile), (Reason::Unschedulable, &None), "{division:?}");
         assert!(failed.message.contains("; no more replicas go to a ("), "{}", failed.message);
-        // What is there already is no growth, and shrinks as ever.
+        // Existing replicas are no growth, and are scaled down as usual.
         request.replicas = 4;
         if !matches!(division, Division::Specified(_)) {
             assert_eq!(decided(&clusters, &request), placed(&[("a", 2), ("b", 2)]), "{division:?}");
@@ -597,7 +598,7 @@ fn what_breaks_a_rule_already_is_kept_and_the_rule_is_named() {
     let rule = "Binding has been scheduled successfully. But the spread constraint by zone (at least 2, at most 2) is \
                 not kept.";
     assert_eq!(message(&shrinking), rule);
-    // A copy without requests is scaled like one with requests.
+    // A copy without resource requests is scaled like one with requests.
     for requirements in [None, Some(Shared::new(Requirements::default()))] {
         let mut copy = unedited(over(two(), Division::Duplicated), 0, &[("west", 2)]);
         copy.requirements = requirements;
@@ -608,7 +609,8 @@ fn what_breaks_a_rule_already_is_kept_and_the_rule_is_named() {
     }
     let grows = unedited(over(two(), Division::Aggregated), 8, &[("west", 6)]);
     assert_eq!(decided(&clusters, &grows).unwrap_err().meanwhile, None);
-    // An edit is a request, and is refused; so is a rule that an eviction is about to break.
+    // An edit is a request for a new placement, and fails. A rule that an eviction is about to
+    // violate also fails.
     let edited = Request { placement_changed: true, ..shrinking.clone() };
     let refused = decided(&clusters, &edited).unwrap_err();
     assert_eq!(refused.meanwhile.map(|kept| kept.targets[0].replicas), Some(4), "it shrinks as ever");

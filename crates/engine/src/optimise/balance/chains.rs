@@ -1,4 +1,4 @@
-//! What is too much on a site goes on over other sites, where no site below the level is in reach.
+//! Moves over several sites, for sites from which no site below the level can be reached directly.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
@@ -7,13 +7,13 @@ use super::super::bound::{is_counted, need};
 use super::super::problem::Item;
 use super::{CHAIN_MAX, Search, rounded_up};
 
-/// How many kinds of items of a site, and how many sites for each, such an attempt looks at.
+/// Maximum number of kinds of items, and of sites per kind, in one attempt.
 const CHAIN_ITEMS_MAX: usize = 48;
 const CHAIN_SITES_MAX: usize = 12;
 
 impl Search<'_, '_, '_> {
-    /// Passes what is too much on over other sites, each of which sends on as much as it gets, to
-    /// sites below the level. Shorter ways are taken first.
+    /// Moves the excess of a site along paths to sites below the level. Each site on a path sends
+    /// on as much as it receives. Shorter paths come first.
     pub(super) fn pass_on(&mut self, site: u32) -> bool {
         let mut blocked = HashSet::new();
         while let Some((resource, more)) = self.excess(site) {
@@ -37,7 +37,7 @@ impl Search<'_, '_, '_> {
         true
     }
 
-    /// The shortest way from a site to one that is below the level.
+    /// Returns the shortest path from a site to one below the level.
     fn way_from(&self, site: u32, resource: usize, blocked: &HashSet<(u32, u32)>) -> Option<Vec<u32>> {
         let mut from: Vec<Option<u32>> = vec![None; self.state.problem.sites.len()];
         let mut known = vec![false; self.state.problem.choices.len()];
@@ -54,7 +54,7 @@ impl Search<'_, '_, '_> {
                         continue;
                     }
                     if blocked.contains(&(here, to)) {
-                        // Another site may send there.
+                        // Another site may still send to this one.
                         known[*choice] = false;
                         continue;
                     }
@@ -77,7 +77,7 @@ impl Search<'_, '_, '_> {
         None
     }
 
-    /// Sends replicas from one site to another that has room for them. Returns whether any went.
+    /// Sends replicas from one site to another with capacity for them. Returns whether any moved.
     fn send(&mut self, from: u32, to: u32, resource: usize, most: i64) -> bool {
         let mut left = most;
         let mut items = self.leaving(from, resource);
@@ -97,7 +97,7 @@ impl Search<'_, '_, '_> {
         left < most
     }
 
-    /// Moves replicas to sites that have no room below the level, and makes the room there.
+    /// Moves replicas to sites that are full at the level, and moves others away from there.
     pub(super) fn make_room(&mut self, site: u32, depth: usize) -> bool {
         while let Some((resource, more)) = self.excess(site) {
             if !self.make_some_room(site, (resource, more), depth) {
@@ -117,7 +117,7 @@ impl Search<'_, '_, '_> {
             let Some(choice) = self.state.item(item).choice.filter(|_| self.state.movable(item, site) > 0) else {
                 continue;
             };
-            // Items that only differ by name fail alike.
+            // Items that differ only in name have the same result.
             if is_plain(self.state.item(item)) && !tried.insert((choice, each)) {
                 continue;
             }

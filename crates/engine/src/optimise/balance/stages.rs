@@ -1,12 +1,12 @@
-//! One stage after another: when the fullest site is as low as it can be, the next one counts.
+//! Stages of the search: after the fullest site is as low as possible, the next one is lowered.
 
 use super::super::bound;
 use super::super::worth::{is_enough, last_worthwhile, least_gain};
 use super::{CHAIN_MAX, LEVEL_MIN, NEAR, Search, Stage, checkpoint, level, mean};
 
 impl Search<'_, '_, '_> {
-    /// Lowers the fullest site from `top` towards `bottom`, and keeps the moves that are worth
-    /// their replicas.
+    /// Lowers the fullest site from `top` towards `bottom`, and keeps the moves that gain enough
+    /// for the replicas that they move.
     pub(super) fn stage(&mut self, top: f64, bottom: f64) -> Stage {
         let mut points = vec![checkpoint(self.state)];
         self.descend(top, bottom, &mut points);
@@ -24,12 +24,13 @@ impl Search<'_, '_, '_> {
         Stage { has_moved, has_left_moves, is_within_tolerance, price }
     }
 
-    /// The gain of a stage after the first one that is worth a search.
+    /// Returns the minimum gain for which stages after the first are searched.
     pub(super) fn least_gain(&self) -> f64 {
         self.state.problem.tolerance.max(NEAR)
     }
 
-    /// Whether the sites that count differ by more than `least`. `top`: the level of the fullest.
+    /// Returns whether the levels of the counted sites differ by more than `least`. `top` is the
+    /// level of the fullest.
     pub(super) fn may_gain(&self, top: f64, least: f64) -> bool {
         let lowest = match self.state.resources() {
             1 => mean(self.state),
@@ -38,8 +39,8 @@ impl Search<'_, '_, '_> {
         top - lowest > least
     }
 
-    /// Sets the sites aside that hold the level up after a stage. Returns whether there are any,
-    /// and others are left.
+    /// Sets aside the sites that hold the level up after a stage. Returns whether there are any and
+    /// other sites remain.
     pub(super) fn set_aside(&mut self, bottom: f64, stage: &Stage) -> bool {
         let reached = level(self.state);
         let mut held = Vec::new();
@@ -54,8 +55,8 @@ impl Search<'_, '_, '_> {
         is_any && self.state.sites().any(|site| bound::is_counted(self.state, site))
     }
 
-    /// The sites above the level that the search does not bring below it, each by itself. All of
-    /// them, if that is only impossible for all together.
+    /// Returns the sites above the level that the search cannot bring below it one at a time. If it
+    /// can, returns all sites above the level, because then only the combination fails.
     fn stuck(&mut self, level: f64) -> Vec<u32> {
         self.set_level(level);
         self.fill = self.most.clone();

@@ -1,5 +1,5 @@
-//! Where replicas should be for a level with the fewest moves: a flow of least cost over all sites,
-//! as if replicas could be split. The search then only mends what whole replicas cannot do.
+//! Placement by flow: a minimum-cost flow over all sites yields the placement for a level with the
+//! fewest moves, as if replicas could be split. The search then corrects for whole replicas.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,17 +11,17 @@ use super::super::on;
 use super::Search;
 use super::chains::is_plain;
 
-/// How many pairs of a kind and a site the flow may have.
+/// Maximum number of pairs of a kind and a site in the flow.
 const WAYS_MAX: usize = 100_000;
-/// The largest cost of a unit, if the largest replicas cost `COST` each.
+/// Maximum cost of a unit, where the largest replicas cost `COST` each.
 const COST_MAX: i64 = 1 << 32;
 const COST: i64 = 1 << 8;
-/// How much more it costs to move what an earlier plan has placed.
+/// Factor on the cost of items that an earlier plan has placed.
 const PLACED_COST: i64 = 2;
-/// How many times the moves of the cheapest way are too many.
+/// Ratio to the moves of the cheapest flow above which moves are too many.
 const MANY: f64 = 1.1;
 
-/// Items that only differ by name and place.
+/// Items that differ only in name and current placement.
 pub(super) struct Kind {
     need: i64,
     items: Vec<u32>,
@@ -29,12 +29,12 @@ pub(super) struct Kind {
 }
 
 impl Search<'_, '_, '_> {
-    /// Puts everything where the cheapest way to the level has it. Returns whether there is one.
+    /// Applies the cheapest flow that reaches the level. Returns whether there is one.
     pub(super) fn steer(&mut self, level: f64) -> bool {
         self.set_level(level);
         let Some((kinds, passages)) = self.passages() else { return false };
         for item in self.state.moved_items() {
-            // What has to move in any case is where it was at first.
+            // Items with a required start keep it.
             if self.state.item(item).start.is_none() {
                 self.state.send_home(item);
             }
@@ -46,21 +46,22 @@ impl Search<'_, '_, '_> {
         true
     }
 
-    /// Whether more replicas have moved than the level is worth.
+    /// Returns whether more replicas have moved than the cheapest flow would move, by the factor
+    /// `MANY`.
     pub(super) fn moves_too_many(&mut self) -> bool {
         let Some((kinds, passages)) = self.passages() else { return false };
         let moved = |(kind, passage): (&Kind, &Passage)| passage.left.iter().sum::<i64>() as f64 / kind.need as f64;
         self.state.moved() as f64 > MANY * kinds.iter().zip(&passages).map(moved).sum::<f64>()
     }
 
-    /// The cheapest way to the level, by kind.
+    /// Returns the cheapest flow that reaches the level, by kind.
     fn passages(&mut self) -> Option<(Rc<[Kind]>, Vec<Passage>)> {
         let known = self.kinds.take();
         let kinds = known.unwrap_or_else(|| self.kinds().into());
         self.kinds = Some(Rc::clone(&kinds));
         let state = &*self.state;
         let first = |site: u32| self.first_loads[site as usize];
-        // Nothing comes to a site of which nobody knows what it has.
+        // No load goes to a site of unknown capacity.
         let known = |site: &u32| state.has(*site, 0) > 0;
         let too_much = |site: u32| if known(&site) { first(site).saturating_sub(self.most[site as usize]) } else { 0 };
         let too_much: Vec<i64> = state.sites().map(too_much).collect();
@@ -70,7 +71,7 @@ impl Search<'_, '_, '_> {
         Some((kinds, passages))
     }
 
-    /// What may move freely, by kind, from where it was at first. The largest are first.
+    /// Returns the freely movable items by kind, with their initial placement, the largest first.
     fn kinds(&self) -> Vec<Kind> {
         let state = &*self.state;
         if state.resources() != 1 {
@@ -102,7 +103,7 @@ impl Search<'_, '_, '_> {
         kinds.into_iter().map(kind).collect()
     }
 
-    /// Brings replicas of a kind to sites, or takes them away.
+    /// Moves replicas of a kind to reach the given changes per site.
     fn spread(&mut self, kind: &Kind, mut more: BTreeMap<u32, i64>) {
         let mut lacking: Vec<u32> = more.iter().filter(|(_, more)| **more > 0).map(|(site, _)| *site).collect();
         for (may_return, item) in [false, true].into_iter().flat_map(|it| kind.items.iter().map(move |item| (it, item)))
@@ -132,8 +133,8 @@ impl Search<'_, '_, '_> {
 }
 
 impl Kind {
-    /// How many replicas more each site has after the passage, whole ones. What each site has
-    /// beyond the flow is evened out by the kinds that come later, with smaller replicas.
+    /// Rounds the flow to whole replicas. Returns the change in replicas per site. Kinds that come
+    /// later, with smaller replicas, compensate for the difference from the flow, `beyond`.
     fn whole(&self, passage: &Passage, beyond: &mut [i64]) -> BTreeMap<u32, i64> {
         let mut more: BTreeMap<u32, i64> = BTreeMap::new();
         let mut coming = 0;
@@ -155,7 +156,7 @@ impl Kind {
                 *site
             })
             .collect();
-        // Each of the others goes to the site that lacks most.
+        // Each remaining replica goes to the site that is furthest below its flow.
         for _ in 0..if open.is_empty() { 0 } else { coming } {
             open.sort_unstable_by_key(|site| (beyond[*site as usize], *site));
             beyond[open[0] as usize] += self.need;

@@ -24,7 +24,7 @@ pub async fn commit_each(
     commit_parts(client, Part::Main, writes, worked).await
 }
 
-/// Variant of `commit_each` that also writes the status.
+/// Commits changes like `commit_each`, including the status.
 pub async fn commit_each_whole(
     client: &Client,
     writes: Vec<(Key, Map<String, Value>, Next)>,

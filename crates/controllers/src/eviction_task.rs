@@ -1,7 +1,7 @@
 //! The eviction task by which a binding leaves a cluster, shared by all controllers that evict.
 //! Pure.
 //!
-//! The target is removed immediately, so that the scheduler sees missing replicas and places them
+//! The target is removed immediately, so that the scheduler finds missing replicas and moves them
 //! elsewhere. The task describes how the workload that still runs there is removed, and keeps the
 //! scheduler from selecting the cluster again (R43). The agents that remove workloads from clusters
 //! read the tasks. `graceful_eviction` ends them.

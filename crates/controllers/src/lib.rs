@@ -29,7 +29,7 @@
 //! Shared by several controllers:
 //! - `clusters`: clusters of the Karmada family
 //! - `commit`: writes the changes of a plan
-//! - `places`: whether a workload can be placed elsewhere
+//! - `places`: whether a workload fits on other clusters
 //! - `eviction_task`: how a binding leaves a cluster
 //! - `bindings_by_cluster`: which bindings are on which cluster
 //! - `tracked_bindings`: the few bindings that have a field
@@ -114,7 +114,7 @@ pub struct FailoverOptions {
     pub grace_seconds: i64,
     /// Whether evictions of bindings with suspended scheduling wait.
     pub holds_suspended: bool,
-    /// Handling of evictions whose replicas are not replaced.
+    /// Handling of evictions without replacements.
     pub last_copy: LastCopy,
 }
 

@@ -122,7 +122,7 @@ impl<'a> PlacementView<'a> {
         })
     }
 
-    /// The snapshots or bindings of the placement.
+    /// Returns the snapshots or bindings of the placement.
     pub fn children(&self, resource: GroupResource) -> impl Iterator<Item = &'a Arc<Object>> {
         placements::children(self.view, resource, &self.object.key, self.strays)
     }

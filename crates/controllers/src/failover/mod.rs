@@ -1,5 +1,5 @@
 //! Moves bindings off the clusters that they may not stay on (see `plan`). The scheduler then
-//! notices the missing replicas and places them on other clusters.
+//! notices the missing replicas and schedules them on other clusters.
 //!
 //! The loop handles two kinds of keys. For a cluster, it queues the bindings on it
 //! (`bindings_by_cluster`). For a binding, it evicts the binding from the clusters that it must
@@ -20,7 +20,7 @@
 //! With purge mode `Directly`, no task keeps the workload running. Such an eviction therefore
 //! starts only when another cluster can take the workload (RM27).
 //!
-//! *Invariant:* a target whose cluster does not exist here is kept. The cluster may be created
+//! *Invariant:* a target without a cluster object is kept. The cluster may be created
 //! later, for example when bindings are restored before clusters.
 
 mod rate_limiter;
@@ -96,7 +96,7 @@ pub enum TaintEviction {
 pub struct Failover {
     client: Client,
     clock: Arc<dyn Clock>,
-    /// The scheduler whose bindings leave deleted clusters.
+    /// The name of the scheduler. Only its bindings leave deleted clusters.
     scheduler_name: Arc<str>,
     taints: TaintEviction,
     /// Whether bindings with suspended scheduling are exempt from eviction.
@@ -291,7 +291,7 @@ struct EvictionBatch<'a> {
     by_cluster: &'a mut BindingsByCluster,
     waiting: &'a mut HashSet<Key>,
     holds_suspended: bool,
-    /// The bindings whose condition about pending evictions changes.
+    /// Changes of the condition about pending evictions, per binding.
     told: Vec<(Arc<Object>, Vec<Edit>, Next)>,
     now: Time,
     now_ms: i64,
@@ -410,7 +410,7 @@ impl EvictionBatch<'_> {
         }
     }
 
-    /// Queues the bindings whose turn has come.
+    /// Queues the bindings that the rate limiter grants a turn.
     fn give_turns(&mut self, worked: &mut BatchOutcome) {
         let per_second = self.per_second();
         let mut limiter = std::mem::take(self.limiter);

@@ -1,8 +1,8 @@
 //! Decides which clusters a binding must leave, and when to check it again. Pure.
 //!
-//! A binding leaves a cluster that is being deleted, and a cluster whose NoExecute taints end its
-//! stay (`Stay`). It leaves a tainted cluster by an eviction, and a deleted one without. A cluster
-//! that does not exist here is not left.
+//! A binding leaves a cluster that is being deleted, and a cluster with NoExecute taints that end
+//! its stay (`Stay`). It leaves a tainted cluster by an eviction, and a deleted one without. It
+//! does not leave a cluster that does not exist here.
 
 use ballast_api::core::{Taint, Toleration};
 use ballast_api::karmada::cluster::v1alpha1::Stay;

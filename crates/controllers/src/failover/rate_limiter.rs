@@ -47,14 +47,14 @@ pub struct EvictionRateLimiter {
     waiting: BTreeSet<(Urgency, Key)>,
     /// The urgency of each waiting binding.
     urgencies: HashMap<Key, Urgency>,
-    /// The bindings whose turn has come and that have not been evicted yet.
+    /// The bindings that have been granted a turn and have not been evicted yet.
     granted: HashSet<Key>,
 }
 
 /// The result of a call of `grant`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Turns {
-    /// The bindings whose turn has come.
+    /// The bindings that are granted a turn.
     pub granted: Vec<Key>,
     /// Milliseconds until the next call; `None` if no binding waits.
     pub again_ms: Option<i64>,

@@ -12,7 +12,7 @@ use ballast_k8s::{Edit, Object, Time, read_json};
 const CLUSTERS_TOLD_MAX: usize = 5;
 
 /// Removes the evictions of a suspended binding from the plan. Returns the clusters that it would
-/// leave and the clusters whose evictions have begun but are not replaced.
+/// leave, and those with evictions that have begun without a replacement.
 pub fn held_back(spec: &PartialSpec<'_>, plan: &mut EvictionPlan) -> Vec<String> {
     if !spec.is_suspended() {
         return Vec::new();

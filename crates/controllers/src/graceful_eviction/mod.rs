@@ -42,7 +42,7 @@ const BATCH_MAX: usize = 500;
 /// Maximum number of evictions that a log line names. Further ones are only counted.
 const LOGGED_MAX: usize = 5;
 
-/// A binding whose tasks were ended by another writer may still have the condition `LastCopyKept`.
+/// A binding may still have the condition `LastCopyKept` after another writer ended its tasks.
 static LEAVING: [&Flag; 2] = [&IS_EVICTING, &TELLS_OF_KEPT_COPY];
 
 pub struct GracefulEviction {

@@ -2,9 +2,9 @@
 //!
 //! As upstream, a task ends when a user allows it (`suppressDeletion: false`), when its grace
 //! period has passed, or when the binding is scheduled and healthy on all its clusters. A task
-//! whose deletion is suppressed waits for a user.
+//! with `suppressDeletion: true` waits for a user.
 //!
-//! While scheduling is suspended, a task whose replicas are not replaced waits (D87).
+//! While scheduling is suspended, a task without replacements waits (D87).
 //!
 //! Differs from Karmada (D120): an eviction does not end while the workload would have fewer ready
 //! replicas than before, because the replacements are not placed or not ready (RM20, `last_copy`).
@@ -79,8 +79,7 @@ pub enum TaskEnd {
 pub struct KeptCopies {
     /// CamelCase reason of the condition.
     pub reason: &'static str,
-    /// For example `3 replicas have no other place; kept on member1`. 88 The tasks to write; `None`
-    /// if nothing changes.
+    /// For example `3 replicas have no other place; kept on member1`.
     pub message: String,
 }
 
@@ -90,7 +89,7 @@ pub struct TaskPlan {
     pub tasks: Option<Vec<GracefulEvictionTask>>,
     /// The targets to write with them; `None` if nothing changes.
     pub targets: Option<Vec<TargetCluster>>,
-    /// The clusters whose tasks have ended.
+    /// The clusters of the ended tasks.
     pub ended: Vec<(String, TaskEnd)>,
     /// Copies that are kept although their grace period is over.
     pub kept: Option<KeptCopies>,

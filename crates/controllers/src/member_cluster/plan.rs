@@ -12,14 +12,13 @@ use ballast_k8s::Time;
 /// The finalizer of a cluster that placements may use.
 const FINALIZER: &str = "kubernetes-fleet.io/membercluster-finalizer";
 const MEMBER_AGENT: &str = "MemberAgent";
-/// Maximum age of the heartbeat before the scheduler considers the cluster disconnected. 20 Whether
-/// a binding is Scheduled or Bound on the cluster.
+/// Maximum age of the heartbeat before the scheduler considers the cluster disconnected.
 const HEARTBEAT_AGE_MAX_SECONDS: i64 = 300;
 
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedMember<'a> {
     pub cluster: &'a MemberCluster,
-    /// A binding is Scheduled or Bound on it.
+    /// Whether a binding is Scheduled or Bound on the cluster.
     pub is_counted_on: bool,
     pub now: Time,
 }

@@ -32,8 +32,8 @@ pub struct ObservedPlacement<'a> {
     pub placement: &'a AnyPlacement,
     pub policies: &'a [AnyPolicySnapshot],
     pub resources: &'a [AnyResourceSnapshot],
-    /// Whether a policy snapshot has that name, including snapshots whose label was removed by a
-    /// client.
+    /// Whether a policy snapshot has that name, including snapshots without a label, which a
+    /// client may have removed.
     pub is_taken: &'a dyn Fn(&str) -> bool,
 }
 

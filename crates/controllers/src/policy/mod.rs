@@ -114,7 +114,7 @@ async fn update_bindings(client: &Client, index: &Arc<Mutex<Option<PolicyIndex>>
     commit_all(client, stale).await
 }
 
-/// Finds the updates of the changed bindings and of those that the changed policies can affect.
+/// Finds the updates of the changed bindings and of bindings affected by the changed policies.
 fn look(client: &Client, index: &Mutex<Option<PolicyIndex>>, changed: &BTreeSet<Key>) -> Updates {
     let asks_all = changed.iter().any(|key| key.resource == CLUSTER_PROPAGATION_POLICIES);
     let is_indexed = lock(index).as_ref().is_some_and(PolicyIndex::is_whole);

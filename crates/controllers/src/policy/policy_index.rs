@@ -6,8 +6,8 @@
 //!
 //! - the bindings that reference it,
 //! - the bindings that no live policy is known to select, if it selects their kind,
-//! - the bindings whose policy it precedes, if it preempts and selects their kind,
-//! - the bindings whose template it selects by name.
+//! - the bindings of policies that it precedes, if it preempts and selects their kind,
+//! - the bindings of templates that it selects by name.
 //!
 //! *Invariant:* a binding counts as selected by a live policy only if its last evaluation found one
 //! (`record_selected`), and neither it nor a policy that it references has changed since.

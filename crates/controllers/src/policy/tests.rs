@@ -213,7 +213,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// Two namespaced policies and three cluster-wide ones.
+/// Returns the keys of two namespaced policies and three cluster-wide ones.
 fn policy_key(number: usize) -> Key {
     match number {
         0 | 1 => Key::namespaced(PROPAGATION_POLICIES, SHOP, format!("p{number}")),

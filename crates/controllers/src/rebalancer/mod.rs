@@ -1,13 +1,13 @@
 //! WorkloadRebalancer: writes a trigger to the bindings of the listed workloads, once, and reports
 //! that in its status.
 //!
-//! A workload may also be a placement of the Fleet family, which is an addition to the seed. Its
-//! trigger is an annotation, see `api::fleet::placement::v1beta1::trigger`.
+//! A workload may also be a placement of the KubeFleet family, an addition to the seed. Its trigger
+//! is an annotation, see `api::fleet::placement::v1beta1::trigger`.
 //!
 //! *Invariant:* a workload is triggered exactly once per request, whatever fails or crashes. The
 //! triggers and the status that reports them are one transaction. A list that is too long for one
 //! transaction is processed in chunks, and each chunk writes a status with the results of its own
-//! triggers. So after a restart, the status says which workloads are done, and the plan never
+//! triggers. So after a restart, the status lists the completed workloads, and the plan never
 //! triggers those again. `observedGeneration` and `finishTime` are written with the last chunk, so
 //! a list in progress never looks finished.
 //!
@@ -202,8 +202,8 @@ fn reference(key: &Key, rebalancer: &WorkloadRebalancer) -> EventReference {
     }
 }
 
-/// Formats the event of a finished rebalancer: `Asked for fresh placements of 2. 1 without a
-/// binding: shop/db.`
+/// Formats the event of a finished rebalancer:
+/// `Asked for fresh placements of 2. 1 without a binding: shop/db.`
 fn told(status: &WorkloadRebalancerStatus) -> (Severity, String) {
     let failed = status.observed_workloads.iter().filter(|it| it.result == Some(RebalanceResult::Failed));
     let failed: Vec<&ObjectReference> = failed.map(|it| &it.workload).collect();
@@ -267,7 +267,7 @@ fn timestamp(object: &Object, time: Time, about: &EventReference) -> Vec<Edit> {
     }
 }
 
-/// Commits the triggers and the status. Returns the rebalancer as it is written.
+/// Commits the triggers and the status. Returns the committed rebalancer.
 async fn commit(
     client: &Client,
     view: &View,

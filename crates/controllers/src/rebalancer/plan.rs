@@ -4,7 +4,7 @@
 //! result that reports it belong to one plan and are committed together. The list is sorted and has
 //! no duplicates.
 //!
-//! Choices where the seed says nothing (R83): A workload that is named twice counts once. A
+//! Choices that the seed leaves open (R83): A workload that is named twice counts once. A
 //! workload that was removed from the list after its success and added again is not triggered
 //! again, because its result was kept. A changed spec gives failed workloads another try (R77),
 //! whatever part of it changed.
@@ -33,7 +33,7 @@ pub struct RebalancerState<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerTarget {
     Binding(Key, Trigger),
-    /// A placement of the Fleet family, with its last trigger timestamp.
+    /// A placement of the KubeFleet family, with its last trigger timestamp.
     Placement(Key, Option<Time>),
     /// The workload has no binding.
     Nothing,
@@ -87,7 +87,8 @@ impl SortedEntry<'_> {
     }
 }
 
-/// Returns the edit that writes the status. The list may be long, so it is written without a tree.
+/// Returns the edit that writes the status. A long list is serialized without a
+/// tree.
 pub fn edit(status: &WorkloadRebalancerStatus) -> Result<Edit, serde_json::Error> {
     let WorkloadRebalancerStatus { observed_workloads, observed_generation, finish_time } = status;
     let observed_workloads = observed_workloads.iter().map(SortedEntry::of).collect();
@@ -166,7 +167,7 @@ pub fn resume(
     TriggerPlan { triggers, status, then }
 }
 
-/// The entries of the status, in their order (C12), with the results that are still valid.
+/// Returns the entries of the status in order (C12), with the results that are still valid.
 fn merge(request: RebalancerState<'_>) -> Vec<ObservedWorkload> {
     let mut entries: BTreeMap<String, ObservedWorkload> = request
         .workloads
@@ -187,8 +188,9 @@ fn merge(request: RebalancerState<'_>) -> Vec<ObservedWorkload> {
     entries.into_values().collect()
 }
 
-/// `apiVersion/kind/namespace/name`. The seed joins with a slash where upstream's code joins with a
-/// blank. The two differ for names with `-` or `.`, which sort before the slash (C12).
+/// Returns the sort key of an entry, `apiVersion/kind/namespace/name`. The seed joins with a slash,
+/// upstream's code with a blank. The order differs for names with `-` or `.`, which sort before the
+/// slash (C12).
 fn order(workload: &ObjectReference) -> String {
     let ObjectReference { api_version, kind, namespace, name } = workload;
     let namespace = namespace.as_deref().unwrap_or_default();

@@ -15,8 +15,8 @@ use ballast_k8s::Time;
 use ballast_registry::{Change, Part};
 use ballast_worker::Next;
 
-/// `None` while there is nothing to roll out. A placement that is being deleted is left to the
-/// scheduler.
+/// Returns the changes of a rollout, or `None` if there is nothing to roll out. A placement that is
+/// being deleted is left to the scheduler.
 pub(super) fn changes(placement_view: &PlacementView<'_>, now: Time) -> Option<(Changes, Next)> {
     if placement_view.object.deleting {
         return None;

@@ -35,7 +35,7 @@ pub struct RolloutInput<'a> {
 /// Number of clusters that the policy requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DesiredClusters {
-    /// As many as were picked.
+    /// All clusters that the scheduler picked.
     All,
     Clusters(usize),
 }
@@ -73,10 +73,13 @@ pub fn plan(rollout: &RolloutInput<'_>) -> RolloutPlan {
     plan
 }
 
-/// The scheduler never makes a second live binding on a cluster (R162), but another client may
-/// have. The binding with the most progress stays: one that is bound, then one whose resources are
-/// ready, then the one that the scheduler made. The others go, whatever the strategy says, because
-/// the cluster has the resources anyway.
+/// Removes duplicate bindings of a cluster. Returns pairs of names: the binding that stays, and the
+/// removed one.
+///
+/// The scheduler never creates a second live binding on a cluster (R162), but another client may
+/// have. The binding with the most progress stays: a bound one, then one with ready resources, then
+/// the one of the scheduler. The others are deleted under any strategy, because the cluster has the
+/// resources anyway.
 fn remove_duplicates(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
     let mut kept: BTreeMap<&str, &AnyBinding> = BTreeMap::new();
     let is_live = |binding: &AnyBinding| !is_deleting(binding) && is_picked(binding);
@@ -147,7 +150,7 @@ fn plan_without_twins(rollout: &RolloutInput<'_>, bindings: &[&AnyBinding]) -> R
             steps.push((binding, RolloutStep::Confirm));
         }
     }
-    // A cluster whose former binding is still being removed must not get the resources in between.
+    // A cluster must not get the resources while its former binding is still being removed.
     let occupied: BTreeSet<&str> = bindings
         .iter()
         .filter(|binding| is_deleting(binding))
@@ -266,9 +269,9 @@ impl Readiness {
     }
 }
 
-/// The condition, if it is about the present binding. The change to Unscheduled makes a new
-/// generation but changes nothing on the cluster, so the condition of the generation before it
-/// still holds.
+/// Returns the condition if it refers to the current generation of the binding. The change to
+/// Unscheduled creates a new generation but changes nothing on the cluster, so the condition of the
+/// previous generation remains valid.
 fn current<'b>(binding: &'b AnyBinding, type_: &str) -> Option<&'b Condition> {
     let condition = binding.status.conditions.iter().find(|condition| condition.type_ == type_)?;
     let behind = binding.metadata.generation? - condition.observed_generation?;

@@ -22,7 +22,7 @@ use ballast_resource::Resource;
 const VERB: &str = "approve";
 const WHY: &str = "who sets spec.approved to true needs the verb approve";
 
-/// The kinds that can be approved, each with its validator.
+/// Returns the kinds that can be approved, each with its validator.
 pub fn approvals(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Validator>); 3] {
     let of = |kind: Approvable| Arc::new(Approval { authorizer: Arc::clone(authorizer), kind });
     [

@@ -1,12 +1,12 @@
 //! The rule of approvals (BD8, NG5), from an object before and after a write. Pure.
 //!
-//! An approval covers what a rebalance moves and how, and of a schedule all that decides what it
-//! makes and when. A change of that takes the approval away, in whatever form it is written. So the
-//! approval in an object is always of what the object contains.
+//! An approval covers the moves of a rebalance and their method, and for a schedule everything that
+//! determines the rebalances it creates and their times. Any change of this content withdraws the
+//! approval. So an approval always refers to the current content of the object.
 //!
-//! Whoever has written something since the last approval is one of its writers
-//! (`ballast.dev/changed-by`), and with four eyes none of them may approve it. So each part has
-//! been written by one user, and approved by another.
+//! Every user that has changed the content since the last approval is one of its writers
+//! (`ballast.dev/changed-by`), and with four eyes no writer may approve it. So each part has been
+//! written by one user, and approved by another.
 
 use serde_json::{Map, Value};
 
@@ -14,13 +14,13 @@ use ballast_api::ballast::v1alpha1::{APPROVED_BY, CHANGED_BY, CREATED_BY, RESERV
 
 type Tree = Map<String, Value>;
 
-/// The most users that a list of writers names. Another one cannot change the object before
-/// somebody approves it.
+/// The largest number of users in a list of writers. A further user cannot change the object before
+/// it is approved.
 pub const WRITERS_MAX: usize = 64;
 
-/// Members of a rebalance's spec that no approval covers: they stop, resume or tidy up.
+/// Members of a rebalance's spec that no approval covers: they stop, resume or clean up.
 const CONTROLS: [&str; 4] = ["approved", "paused", "abort", "ttlSecondsAfterFinished"];
-/// The same of a schedule's spec. Its template is compared by itself.
+/// Members of a schedule's spec that no approval covers. Its template is compared separately.
 const SCHEDULE_CONTROLS: [&str; 4] = ["template", "suspend", "successfulHistoryLimit", "failedHistoryLimit"];
 
 /// The object that is approved.
@@ -45,17 +45,17 @@ pub enum Effect {
     Given,
 }
 
-/// What a write does to an approval.
+/// The decision about a write and its approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub effect: Effect,
     /// Whether the write changes what an approval covers.
     pub is_changed: bool,
-    /// The writers after it, the latest last.
+    /// The writers after the write, the latest last.
     pub writers: Vec<String>,
 }
 
-/// Decides about a write of `user`. `old`: the stored object, on an update.
+/// Decides about a write of `user`. `old` is the stored object, on an update.
 pub fn decide(kind: Approvable, user: &str, old: Option<&Tree>, new: &Tree) -> Decision {
     let was_approved = old.is_some_and(|old| kind.is_approved(old));
     let is_changed = old.is_none_or(|old| !kind.has_same_content(old, new));
@@ -77,7 +77,7 @@ pub fn decide(kind: Approvable, user: &str, old: Option<&Tree>, new: &Tree) -> D
 }
 
 impl Approvable {
-    /// The members of the object that are those of a rebalance.
+    /// Returns the path of the rebalance's spec in the object.
     pub const fn path(self) -> &'static [&'static str] {
         match self {
             Approvable::Rebalance => &["spec"],
@@ -85,7 +85,7 @@ impl Approvable {
         }
     }
 
-    /// A member of the rebalance, or of the rebalance in the template.
+    /// Returns a member of the rebalance, or of the rebalance in the template.
     pub fn field<'o>(self, object: &'o Tree, name: &str) -> Option<&'o Value> {
         member(object, self.path())?.get(name)
     }
@@ -94,14 +94,14 @@ impl Approvable {
         self.field(object, "approved") == Some(&Value::Bool(true))
     }
 
-    /// Takes the approval out of an object.
+    /// Removes the approval from an object.
     pub fn withdraw(self, object: &mut Tree) {
         if let Some(spec) = member_mut(object, self.path()).and_then(Value::as_object_mut) {
             spec.insert("approved".to_owned(), false.into());
         }
     }
 
-    /// Whether two versions agree in all that an approval covers.
+    /// Returns whether two versions are equal in everything that an approval covers.
     fn has_same_content(self, one: &Tree, other: &Tree) -> bool {
         let agree_at = |path: &[&str], except: &[&str]| agree(member(one, path), member(other, path), except);
         match self {
@@ -115,8 +115,8 @@ impl Approvable {
     }
 }
 
-/// Gives the reserved annotations of the stored object back to the new one, and takes those out of
-/// a template. Returns the field paths of what the client wrote there and is left out.
+/// Restores the reserved annotations of the stored object, and removes reserved ones from a
+/// template. Returns the field paths of the client's values that are left out.
 pub fn restore_reserved(kind: Approvable, old: Option<&Tree>, object: &mut Tree) -> Vec<String> {
     const ANNOTATIONS: &[&str] = &["metadata", "annotations"];
     const OF_TEMPLATE: [&[&str]; 2] =
@@ -133,7 +133,7 @@ pub fn restore_reserved(kind: Approvable, old: Option<&Tree>, object: &mut Tree)
     left_out
 }
 
-/// Takes the reserved members out. Returns the field paths of those that differ from `known`.
+/// Removes the reserved members. Returns the field paths of the ones that differ from `known`.
 fn take_reserved(object: &mut Tree, path: &[&str], known: &Tree) -> Vec<String> {
     let mut taken = Vec::new();
     if let Some(members) = member_mut(object, path).and_then(Value::as_object_mut) {
@@ -175,13 +175,13 @@ pub fn record(decision: &Decision, user: &str, old: Option<&Tree>, object: &mut 
     }
 }
 
-/// The writers that the annotations of an object name.
+/// Returns the writers that the annotations of an object list.
 pub fn writers_of(object: &Tree) -> Vec<String> {
     let annotations = member(object, &["metadata", "annotations"]);
     writers(|name| annotations?.get(name)?.as_str())
 }
 
-/// Whether the members of two objects are the same, but for some.
+/// Returns whether two objects have equal members, except for some.
 fn agree(one: Option<&Value>, other: Option<&Value>, except: &[&str]) -> bool {
     let tree = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
     let (mut one, mut other) = (tree(one), tree(other));
@@ -220,7 +220,7 @@ mod tests {
         tree
     }
 
-    /// An object after a write of `user`, with the rule applied, and the effect.
+    /// Returns the object after a write of `user` with the rule applied, and the effect.
     fn written(kind: Approvable, user: &str, old: Option<&Tree>, new: Tree) -> (Tree, Effect) {
         let mut new = new;
         let _left_out = restore_reserved(kind, old, &mut new);
@@ -232,7 +232,7 @@ mod tests {
         (new, decision.effect)
     }
 
-    /// A patch of the spec, as a merge.
+    /// Merges a patch into the spec.
     fn patched(object: &Tree, patch: &Value) -> Tree {
         fn merge(into: &mut Value, patch: &Value) {
             match (into.as_object_mut(), patch.as_object()) {
@@ -303,7 +303,7 @@ mod tests {
         }
     }
 
-    /// Who has written what, and the writers after it, from the creation on.
+    /// Writes of several users, and the list of writers after each.
     #[test]
     fn writers_are_all_since_the_last_approval() {
         let time = |minute: u8| json!({"schedule": format!("{minute} 3 * * *")});
@@ -316,7 +316,7 @@ mod tests {
             ("bob", time(3), Effect::Withdrawn, &["bob"]),
             ("alice", approved(true), Effect::Given, &["bob"]),
             ("alice", approved(false), Effect::Unapproved, &["bob"]),
-            // An approval that comes with a change is of one's own work.
+            // A user that approves together with a change approves their own work.
             (
                 "carol",
                 json!({"schedule": "4 3 * * *", "template": {"spec": {"approved": true}}}),
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn an_object_without_a_creator_has_no_writers() {
-        // An older version has stored it.
+        // Stored by an older version.
         let old = rebalance();
         let (after, effect) =
             written(Approvable::Rebalance, "anna", Some(&old), patched(&old, &json!({"approved": true})));

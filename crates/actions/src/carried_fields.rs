@@ -1,9 +1,9 @@
-//! Adds to a binding the fields of its policy that Karmada's detector does not know (`own_fields`),
-//! in the same write in which the detector creates or changes the binding. So the scheduler never
-//! sees half of a placement.
+//! Copies to a binding the fields of its policy that are unknown to Karmada's detector
+//! (`own_fields`), in the same write in which the detector creates or changes the binding. So the
+//! scheduler never sees an incomplete placement.
 //!
 //! Only a write that changes the placement is completed. If a client removes the fields by a patch,
-//! they stay away until the policy changes.
+//! they stay removed until the policy changes.
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use ballast_k8s::{Key, Status};
 use ballast_registry::{AdmissionAttributes, Client, Validator};
 use ballast_watch::View;
 
-/// Carries fields from policies to bindings.
+/// Copies fields from policies to bindings.
 pub struct CarriedFields {
     client: Client,
 }
@@ -45,11 +45,11 @@ impl Validator for CarriedFields {
     }
 }
 
-/// The policy that manages the binding: the first one that it names and that selects its template.
-/// A binding that names another policy learns nothing of it (WH9).
+/// Returns the policy that manages the binding: the first policy that the binding names and that
+/// selects its template. Fields of any other named policy are not disclosed (WH9).
 fn manager(view: &View, binding: &Map<String, Value>) -> Option<Map<String, Value>> {
     let named: Vec<Key> = PolicyIds::named(binding).collect();
-    // Most policies have none of the fields. Their text says so, without being parsed.
+    // Most policies have none of the fields, which is visible in their text without parsing.
     let may_have = |key: &Key| {
         view.get(key).is_some_and(|policy| std::str::from_utf8(&policy.text.content()).is_ok_and(own_fields::may_have))
     };

@@ -1,4 +1,4 @@
-//! Records the user as the cause where a client changes the targets of a binding (D123).
+//! Records the user as the cause if a client changes the targets of a binding (D123).
 //!
 //! Clients can neither write nor remove the annotation `ballast.dev/last-change` themselves.
 

@@ -1,5 +1,6 @@
-//! The author of an EvictionLimit: an annotation names the authenticated user who last changed its
-//! spec. Clients cannot set it in any other way.
+//! The author of an EvictionLimit: an annotation names the authenticated user that last changed its
+//! spec. Clients cannot set it in any other way. 33 Sets the annotation to `user` if the spec
+//! changes, otherwise to the stored author.
 
 use std::sync::Arc;
 

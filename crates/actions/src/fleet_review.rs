@@ -27,10 +27,11 @@ use ballast_registry::{Action, Client, Computed};
 use ballast_watch::View;
 use ballast_worker::run_blocking;
 
-/// How old the numbers in the columns of a watch may be.
+/// The maximum age of the numbers in the columns of a watch.
 const COLUMNS_AGE_MAX_MS: i64 = 1_000;
 
-/// Counts of the past that run at once, that wait, and for how long. Each holds a state of its own.
+/// The number of concurrent and of waiting reviews of the past, and the longest wait. Each holds a
+/// separate state.
 const PAST_AT_ONCE_MAX: usize = 2;
 const PAST_WAITING_MAX: usize = 64;
 const PAST_WAIT_MAX: Duration = Duration::from_secs(15);
@@ -41,13 +42,13 @@ pub struct FleetReviews {
     clock: Arc<dyn Clock>,
     census: Arc<Census>,
     rules: ForecastRules,
-    /// What the columns show, and when it was counted.
+    /// The numbers in the columns, and the time at which they were counted.
     columns: Mutex<Option<(i64, Arc<FleetTally>)>>,
     past: Arc<Places>,
 }
 
 impl FleetReviews {
-    /// `rules` have to be those of the controllers that evict.
+    /// Creates the action. `rules` must equal those of the controllers that evict.
     pub fn new(client: Client, clock: Arc<dyn Clock>, rules: ForecastRules) -> FleetReviews {
         let census = Census::of(client.cache());
         let bounds = Bounds::one_for_each("past_fleet_review", PAST_AT_ONCE_MAX, PAST_WAITING_MAX, PAST_WAIT_MAX);
@@ -79,14 +80,14 @@ impl Action for FleetReviews {
         object: &mut Map<String, Value>,
         _dry_run: bool,
     ) -> Result<Vec<String>, Status> {
-        // A question without a spec asks for all.
+        // A review without a spec covers everything.
         let spec: Option<FleetReviewSpec> = tree::decoded(object.get("spec"))?;
         let spec = spec.unwrap_or_default();
         let namespace = object.get("metadata").and_then(|meta| meta.get("namespace")).and_then(Value::as_str);
         let only = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
         let rules = self.rules;
         let mut turn = None;
-        // The shared census follows the newest state, so a past one is counted by another.
+        // The shared census follows the newest state, so a past state needs a separate one.
         let (view, now, census) = match &spec.as_of {
             None => (self.client.view(), self.clock.now(), Arc::clone(&self.census)),
             Some(as_of) => {
@@ -116,8 +117,8 @@ impl Action for FleetReviews {
     }
 }
 
-/// The answer. With the tally of the whole fleet, this one is of a namespace: it lists the clusters
-/// that the namespace uses, and no other namespaces.
+/// Returns the status of a review. If `whole`, the tally of all clusters, is given, `tally` belongs
+/// to a namespace: the status lists the clusters that the namespace uses, and no other namespaces.
 fn status(
     view: &View,
     tally: &FleetTally,
@@ -179,7 +180,8 @@ fn status(
     }
 }
 
-/// The turns of a namespace's evictions depend on those of all, so the end is that of all.
+/// Returns the counts of evictions. The order of a namespace's evictions depends on all evictions,
+/// so `ends` is the end of all.
 fn evictions(
     view: &View,
     tally: &FleetTally,
@@ -221,7 +223,7 @@ fn evictions(
     }
 }
 
-/// A rate as Kubernetes writes numbers. Below a thousandth it is not told apart from a thousandth.
+/// Formats a rate as Kubernetes writes numbers. Rates below a thousandth are rounded up to it.
 fn quantity(per_second: f64) -> core::Quantity {
     let millis = (per_second * 1_000.0).min(1e12).ceil() as i64;
     core::Quantity::from(&*Quantity::from_millis(millis).to_string())
@@ -255,7 +257,7 @@ impl Computed for FleetReviews {
             None => (ReplicaTally::default(), 0),
         };
         match column {
-            // Leaving replicas are counted apart, as `ballast top` does.
+            // Leaving replicas are counted separately, as in `ballast top`.
             "ready" => format!("{}/{}", replicas.ready - leaving, replicas.wanted - leaving).into(),
             "missing" => replicas.missing.into(),
             _ => Value::Null,

@@ -1,10 +1,10 @@
-//! Four eyes (NG5): with `--require-approval`, no rebalance of these kinds moves anything before
-//! a user has approved it who has written nothing of it. Behind a host cluster, a label of a
+//! Four eyes (NG5): with `--require-approval`, no rebalance of these kinds moves anything before it
+//! is approved by a user that is not one of its writers. Behind a host cluster, a label of a
 //! namespace requires the same of its Rebalances.
 //!
-//! `approval` runs before and records the writers, also where no approval is required. A rebalance
-//! that an older version stored names no creator, and any user with the verb `approve` may approve
-//! it.
+//! `approval` runs first and records the writers, even if no approval is required. A rebalance that
+//! an older version stored has no recorded creator, and any user with the verb `approve` may
+//! approve it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,8 +23,9 @@ use ballast_resource::Resource;
 /// write.
 pub type MarkedNamespaces = Arc<dyn Fn(&str) -> BoxFuture<'static, Result<bool, Status>> + Send + Sync>;
 
-/// The validators of all kinds that can be approved. Those in `required` need an approval, and
-/// Rebalances of `marked` namespaces. A schedule makes ClusterRebalances, so it counts as one.
+/// Returns the validators of all kinds that can be approved. Approval is required for the kinds in
+/// `required`, and for Rebalances of `marked` namespaces. A schedule creates ClusterRebalances, so
+/// the same requirement applies to it.
 pub fn four_eyes(
     required: &BTreeSet<GroupResource>,
     marked: Option<MarkedNamespaces>,
@@ -80,7 +81,7 @@ impl FourEyes {
         let mut errors = FieldErrors::default();
         let path = kind.path()[1..].iter().fold(FieldPath::new(kind.path()[0]), |path, member| path.child(member));
         let approval = |object| kind.field(object, "approval").and_then(Value::as_str).unwrap_or("NotRequired");
-        // What was stored before the flag was set goes on as it is.
+        // Objects that were stored before the flag was set continue unchanged.
         let is_known =
             old.is_some_and(|old| approval(old) == approval(object)) && !decide(kind, user, old, object).is_changed;
         if approval(object) != "Required" && !is_known {
@@ -140,7 +141,7 @@ mod tests {
         for (user, may) in [("alice", false), ("bob", false), ("carol", true)] {
             assert_eq!(write(user, Some(&by_both), schedule("b", "Required", true)).1, may, "{user}");
         }
-        // Stored before the flag was set: it goes on, and a change needs an approval.
+        // Stored before the flag was set: it continues, and a change needs an approval.
         let before = schedule("a", "NotRequired", false);
         assert!(write("alice", Some(&before), before.clone()).1);
         assert!(!write("alice", Some(&before), schedule("b", "NotRequired", false)).1);

@@ -1,18 +1,18 @@
-//! Kinds that act when they are created, and are not stored. Also validators for rules that the
-//! registry does not know: who may approve a rebalance, and which taints a policy may set.
-//! `node::assembly` hands them to the registry.
+//! Kinds that act when they are created, and are not stored. Also validators for rules outside the
+//! registry: permission to approve a rebalance, and the taints that a policy may set.
+//! `node::assembly` passes them to the registry.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `approval_rule`: what an approval covers, and who has written it
+//! - `approval_rule`: the content that an approval covers, and the authors of this content
 //! - `reschedule_task`: RescheduleTask
-//! - `reviews`: what users ask about themselves
-//! - `approval`: who may approve a rebalance
+//! - `reviews`: reviews of the user's own access
+//! - `approval`: the permission to approve a rebalance
 //! - `fleet_review`: FleetReview, and the columns of clusters with the same numbers
-//! - `carried_fields`: fields of a policy that its bindings get
-//! - `eviction_author`: the user who set the rate of evictions
+//! - `carried_fields`: fields of a policy that are copied to its bindings
+//! - `eviction_author`: the user that set the rate of evictions
 //! - `four_eyes`: a rebalance that another user has to approve
 //! - `no_execute_taints`: taints that a policy may not set
 

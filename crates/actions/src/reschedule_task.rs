@@ -6,33 +6,33 @@
 //! when the marks of all selected bindings are durable (R27). It does not wait for the scheduler
 //! (R23).
 //!
-//! A request has limited time (`MarkingLimits`, and its own deadline). If a task selects more than
-//! can be marked in this time, the answer has a warning with the number of marked bindings. An
-//! intent with the rest is in the log before the answer is sent, and a worker marks the rest from
-//! it (`intent`, `finish`).
+//! A request has limited time (`MarkingLimits`, and its own deadline). If a task selects more
+//! bindings than it can mark in this time, the response has a warning with the number of marked
+//! bindings. An intent with the rest is in the log before the response is sent, and a worker marks
+//! the rest from it (`intent`, `finish`).
 //!
 //! ```text
-//! POST ──► select ──► mark chunk by chunk ──► all marked ──────────────► answer
-//!                                        └──► time is over ──► intent ──► answer with a warning
+//! POST ──► select ──► mark chunk by chunk ──► all marked ──────────────► response
+//!                                        └──► time is over ──► intent ──► response with a warning
 //!                                                                 └──► worker: mark the rest
 //! ```
 //!
-//! A task that has begun does not end with its request. If the client disconnects or its deadline
-//! passes, the task goes on within its own time, leaves the rest to an intent, and records the
+//! A task that has started does not end with its request. If the client disconnects or its deadline
+//! passes, the task continues within its own time, leaves the rest to an intent, and records the
 //! event about its end.
 //!
 //! *Invariant:* after an error, some bindings may be marked and others not, and no more are marked.
-//! That is harmless, because the kind does not promise idempotency (R20): the client can post
-//! again. After a successful answer, each selected binding is marked exactly once for the task,
-//! also across crashes. Without any answer the same holds, unless this process ends before the
-//! intent is stored.
+//! That is harmless, because the kind is not idempotent (R20): the client can post again. After a
+//! successful response, each selected binding is marked exactly once for the task, also across
+//! crashes. Without any response the same holds, unless this process ends before the intent is
+//! stored.
 //!
-//! A task may also name a placement of the Fleet family. The placement gets a trigger timestamp,
-//! too, and its rollout strategy carries out the decision. It must be named by its kind: a task
+//! A task may also name a placement of the KubeFleet family. The placement gets a trigger timestamp
+//! as well, and its rollout strategy carries out the decision. It must be named by its kind: a task
 //! that selects everything selects bindings only.
 //!
-//! The task leaves an event and a log line with the number of bindings that it marked, and one more
-//! event when all of them have had their Fresh pass.
+//! The task records an event and a log line with the number of bindings that it marked, and one
+//! more event when all of them have had their Fresh pass.
 //!
 //! The server does not have the templates, so label selectors match the labels of the bindings.
 
@@ -65,23 +65,23 @@ use ballast_worker::events::{Note, ObjectReference as EventReference, Recorder, 
 pub use finish::RescheduleIntents;
 pub use selection::{selected, selects_any};
 
-/// How often bindings that change meanwhile are read again.
+/// The number of attempts to mark bindings that change concurrently.
 const ATTEMPTS_MAX: usize = 10;
-/// The part of a request's time that is kept for the last marks, the intent and the answer.
+/// The part of a request's time that is reserved for the last marks, the intent and the response.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
-/// The number of tasks that mark at the same time. Further tasks wait within their requests, and do
-/// not begin if these end.
+/// The number of tasks that mark concurrently. Further tasks wait within their requests, and do not
+/// start if these end.
 const MARKING_AT_ONCE_MAX: usize = 64;
 
 /// The bounds within which a task marks bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkingLimits {
-    /// Bindings marked in one transaction. At least one.
+    /// The number of bindings that are marked in one transaction. At least one.
     pub per_commit_max: usize,
-    /// After this time, a request begins no further transaction, and leaves the rest to an intent.
-    /// The first one is always made. A request with an earlier deadline has less time.
+    /// The time after which a request starts no further transaction, and leaves the rest to an
+    /// intent. The first transaction always runs. A request with an earlier deadline has less time.
     pub in_request_max: Duration,
-    /// No further transaction is begun while this many bindings wait for the scheduler.
+    /// No further transaction starts while this many bindings wait for the scheduler.
     pub ahead_max: usize,
 }
 
@@ -108,8 +108,8 @@ impl RescheduleTasks {
         RescheduleTasks { intents: client.clone(), client, clock, recorder: recorder.clone(), marking, slots }
     }
 
-    /// Stores intents with this client. While its fence does not hold, no worker here would finish
-    /// the task, so a task that runs out of time is refused.
+    /// Uses this client to store intents. While its fence does not hold, no worker here would
+    /// finish the task, so a task that runs out of time is refused.
     #[must_use]
     pub fn with_intents(self, intents: Client) -> RescheduleTasks {
         RescheduleTasks { intents, ..self }
@@ -146,7 +146,7 @@ impl Action for RescheduleTasks {
     }
 }
 
-/// The time in which a request marks.
+/// The time during which a request marks bindings.
 #[derive(Clone, Copy)]
 struct TimeBudget {
     begun: Instant,
@@ -154,7 +154,7 @@ struct TimeBudget {
 }
 
 impl TimeBudget {
-    /// `most`, or less if the answer is due earlier.
+    /// Starts a budget of `most`, or less if the response is due earlier.
     fn begin(most: Duration, answer_due: Option<Instant>) -> TimeBudget {
         let begun = Instant::now();
         let until_due = answer_due.map(|due| due.saturating_duration_since(begun).saturating_sub(ANSWER_TIME));
@@ -165,13 +165,13 @@ impl TimeBudget {
         self.length.saturating_sub(self.begun.elapsed())
     }
 
-    /// Its length in seconds, to one decimal.
+    /// Returns the length in seconds, to one decimal.
     fn seconds(&self) -> f64 {
         (self.length.as_secs_f64() * 10.0).round() / 10.0
     }
 }
 
-/// The task, for events about it. It is not stored, so its name is all that there is.
+/// Returns a reference to the task for events. The task is not stored.
 fn reference(task: &RescheduleTask) -> EventReference {
     let api_version = format!("{}/{}", RescheduleTask::GROUP, RescheduleTask::VERSION);
     EventReference {
@@ -185,8 +185,8 @@ fn reference(task: &RescheduleTask) -> EventReference {
 }
 
 impl RescheduleTasks {
-    /// Marks what the task selects, stores an intent for the rest, and records the event. Returns
-    /// the warnings of the answer.
+    /// Marks the selected bindings, stores an intent for the rest, and records the event. Returns
+    /// the warnings of the response.
     async fn run(&self, task: RescheduleTask, time: TimeBudget) -> Result<Vec<String>, Status> {
         let view = self.client.view();
         let mut intent = Intent::new(reference(&task), task.spec.clone(), self.clock.now(), view.revision);
@@ -206,8 +206,8 @@ impl RescheduleTasks {
         }
     }
 
-    /// Marks as many as the time allows, in their order, and returns how many were tried. A refused
-    /// mark does not stop the others.
+    /// Marks as many bindings as the time allows, in their order, and returns the number of
+    /// attempted ones. A refused mark does not stop the others.
     async fn mark(&self, keys: &[Key], intent: &Intent, time: TimeBudget) -> Result<usize, Status> {
         let (mut marked, mut refusal) = (0, None);
         for chunk in keys.chunks(self.marking.per_commit_max) {
@@ -229,7 +229,7 @@ impl RescheduleTasks {
         let (about, mut refusal) = (&intent.about, None);
         for _ in 0..ATTEMPTS_MAX {
             let view = self.client.view();
-            // A binding that is gone by now needs no mark.
+            // A binding that has been deleted needs no mark.
             let mark = |base: &Arc<Object>| {
                 let (pending_pass, edits) = mark(base, intent.asked, about)?;
                 Some((
@@ -258,7 +258,7 @@ impl RescheduleTasks {
         Err(Status::timeout("some bindings changed at every attempt to mark them", 1))
     }
 
-    /// Stores the intent to mark the rest, if there is a rest.
+    /// Stores the intent to mark the rest, if any.
     async fn store_intent(&self, marked: &[Key], intent: &mut Intent, time: TimeBudget) -> Result<(), Status> {
         let Some(last) = marked.last().filter(|_| marked.len() < intent.selected) else { return Ok(()) };
         intent.pass(last, marked.len(), 0);
@@ -300,7 +300,7 @@ impl RescheduleTasks {
     }
 }
 
-/// The warning of a task that goes on after its answer.
+/// Returns the warning of a task that continues after its response.
 fn warning(marked: usize, selected: usize, time: TimeBudget) -> String {
     let seconds = time.seconds();
     format!(
@@ -309,22 +309,22 @@ fn warning(marked: usize, selected: usize, time: TimeBudget) -> String {
     )
 }
 
-/// Remembers which task writes these marks. It is called before the write, because the scheduler
-/// may have decided a binding before the write returns.
+/// Records the task of these marks. Must be called before the write, because the scheduler may have
+/// decided a binding before the write returns.
 fn note(recorder: &Recorder, about: &EventReference, marks: &[(Key, Revision)]) {
     for overtaken in recorder.triggers().record(about, marks.iter().map(|(key, pending_pass)| (key, *pending_pass))) {
         recorder.record_summary(Some(overtaken));
     }
 }
 
-/// The edits that mark the binding or placement, and the revision by which its pending pass is
-/// known. `None` if the object cannot be read.
+/// Returns the edits that mark the binding or placement, and the revision that identifies its
+/// pending pass. Returns `None` if the object cannot be decoded.
 fn mark(object: &Object, now: Time, about: &EventReference) -> Option<(Revision, Vec<Edit>)> {
     if PlacementKinds::of(object.key.resource).is_some() {
         let timestamp = trigger::next(trigger::triggered_at(object), now);
         return Some((trigger::pending_pass(timestamp), trigger::accepted(timestamp, about).into()));
     }
-    // The edit reads it next, and then the subscribers of the change.
+    // The edit and the subscribers of the change read the text next.
     object.text.unpack();
     let timestamp = PartialBinding::of(&object.text.content()).ok()?.trigger().timestamp(now);
     let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];

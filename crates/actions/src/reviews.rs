@@ -1,5 +1,5 @@
-//! Reviews in which users ask about their own access (`api::review`). The server's own authorizer
-//! answers them, so a review says what the request itself would meet.
+//! Reviews of the user's own access (`api::review`). The server's own authorizer decides them, so
+//! the result of a review matches the decision about the request itself.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use ballast_k8s::{GroupResource, Status, User};
 use ballast_registry::Action;
 use ballast_resource::Resource;
 
-/// The review kinds, each with its action.
+/// Returns the review kinds, each with its action.
 pub fn reviews(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Action>); 3] {
     [
         (SelfSubjectReview::resource(), Arc::new(SelfSubjectReviews)),

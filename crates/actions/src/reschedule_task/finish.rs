@@ -1,9 +1,9 @@
-//! The worker that finishes RescheduleTasks whose requests ran out of time, from their intents.
-//! Like all workers it runs in the leader.
+//! The worker that finishes RescheduleTasks after their requests ran out of time, from their
+//! intents. Like all workers it runs in the leader.
 //!
 //! A step is one transaction: marks, and the intent with its new position. A step that conflicts is
 //! planned again, smaller (`ballast_worker::Attempts`). The last step deletes the intent, and an
-//! event and a log line say how many bindings were marked.
+//! event and a log line report the number of marked bindings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use ballast_worker::{
     Attempts, BatchOutcome, Changes, Failure, KeyOutcome, Next, Queue, Work, commit_together, run_blocking,
 };
 
-/// How long a step waits while the scheduler has too much to do (`MarkingLimits::ahead_max`).
+/// The time for which a step waits while the scheduler has too much to do
+/// (`MarkingLimits::ahead_max`).
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub struct RescheduleIntents {
@@ -101,8 +102,8 @@ impl MarkingStep {
 async fn run_step(client: &Client, recorder: &Recorder, marking: MarkingLimits, key: Key) -> KeyOutcome {
     recorder.triggers().until_due_below(marking.ahead_max, PATIENCE).await;
     let mut attempts: Attempts = Attempts::new(marking.per_commit_max);
-    // Marked although the step failed, because the upstream keeps them. A crash at this moment is
-    // the one case in which such a binding is marked twice.
+    // Bindings that are marked although the step failed, because the upstream keeps the marks. A
+    // crash at this moment is the one case in which such a binding is marked twice.
     let mut done = BTreeSet::new();
     while attempts.begin() {
         let view = client.view();

@@ -1,11 +1,11 @@
 //! The intent of a RescheduleTask: the bindings that are still to be marked, as one object in the
-//! log. So it survives a crash and a change of the leader, and it is copied, backed up and
+//! log. The intent survives a crash and a change of the leader, and is copied, backed up and
 //! compacted like any other object.
 //!
 //! *Invariant:* each transaction that marks bindings for an intent also moves the intent past them.
 //! So no binding is marked twice for one task, and none is left out.
 //!
-//! The key of the intent belongs to no kind that is served, so requests do not see it.
+//! The key of the intent belongs to no served kind, so requests do not see it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ pub(super) struct Intent {
     /// The task, for events.
     pub about: ObjectReference,
     pub spec: RescheduleTaskSpec,
-    /// When the task was created: the trigger timestamp of all its marks.
+    /// The creation time of the task: the trigger timestamp of all its marks.
     pub asked: Time,
     /// The revision of the view that the task selected from. Later bindings are not marked.
     through: i64,
@@ -33,9 +33,9 @@ pub(super) struct Intent {
     pub selected: usize,
     /// All bindings up to this one were tried, in the order of `Selection::after`.
     after: Option<Position>,
-    /// How many of them are marked.
+    /// The number of tried bindings that are marked.
     pub marked: usize,
-    /// How many of them refused their mark.
+    /// The number of tried bindings that refused their mark.
     pub refused: usize,
 }
 
@@ -46,7 +46,7 @@ struct Position {
     name: String,
 }
 
-/// Why a stored intent cannot be used.
+/// The reason why a stored intent cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unusable {
     #[error("it cannot be read: {0}")]
@@ -56,7 +56,7 @@ pub(super) enum Unusable {
 }
 
 impl Intent {
-    /// The intent to mark what `spec` selects at this revision.
+    /// Creates the intent to mark the selection of `spec` at this revision.
     pub fn new(about: ObjectReference, spec: RescheduleTaskSpec, asked: Time, through: Revision) -> Intent {
         let (selected, marked, refused) = (0, 0, 0);
         Intent { about, spec, asked, through: through.0, selected, after: None, marked, refused }
@@ -64,7 +64,7 @@ impl Intent {
 
     pub fn read(object: &Object) -> Result<Intent, Unusable> {
         let intent: Intent = serde_json::from_slice(&object.text.content())?;
-        // From an unknown position it would begin again, and mark bindings twice.
+        // From an unknown position it would start over, and mark bindings twice.
         match &intent.after {
             Some(Position { resource, .. }) if kinds().all(|kind| kind.as_str() != resource) => {
                 Err(Unusable::NoSuchKind(resource.clone()))
@@ -73,11 +73,9 @@ impl Intent {
         }
     }
 
-    /// The next bindings to mark, at most `limit`. If they are fewer than `limit`, they are the
-    /// last.
+    /// Returns the next bindings to mark, at most `limit`. Fewer than `limit` are the last ones.
     ///
-    /// The selection is evaluated on `view`: bindings that are not selected any more are left
-    /// alone.
+    /// The selection is evaluated on `view`: bindings that are no longer selected are skipped.
     pub fn next(&self, view: &View, limit: usize) -> Vec<Key> {
         let position = self.after.as_ref().map(|Position { resource, namespace, name }| {
             Key::namespaced(GroupResource::intern(resource), namespace.as_str(), name.as_str())
@@ -97,18 +95,18 @@ impl Intent {
         self.refused += refused;
     }
 
-    /// The write that stores the intent for the first time, under a name that nothing else has.
+    /// Returns the write that stores the intent for the first time, under a unique name.
     pub fn begin(&self, name: &str) -> Result<(GroupResource, Change), Status> {
         let key = Key::cluster(INTENTS, name);
         self.write(key, Expect::Absent, Draft::Put)
     }
 
-    /// The write that replaces the stored intent.
+    /// Returns the write that replaces the stored intent.
     pub fn put(&self, stored: &Object) -> Result<(GroupResource, Change), Status> {
         self.write(stored.key.clone(), Expect::At(stored.revision), Draft::Put)
     }
 
-    /// The write that deletes the stored intent.
+    /// Returns the write that deletes the stored intent.
     pub fn end(&self, stored: &Object) -> Result<(GroupResource, Change), Status> {
         self.write(stored.key.clone(), Expect::At(stored.revision), Draft::Delete)
     }

@@ -1,4 +1,4 @@
-//! What a RescheduleTask selects (R11-R16, C6).
+//! The selection of a RescheduleTask (R11-R16, C6).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use ballast_api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, PartialBin
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_watch::View;
 
-/// The bindings and placements that a task selects, in the order of `Selection::after`.
+/// Returns the bindings and placements that a task selects, in the order of `Selection::after`.
 pub fn selected(spec: &RescheduleTaskSpec, view: &View) -> Vec<Key> {
     Selection::new(spec, view).after(view, None).map(|object| object.key.clone()).collect()
 }
 
-/// Whether each of the tasks selects anything. Each binding is read once for all of them.
+/// Returns whether each of the tasks selects anything. Each binding is read once for all of them.
 pub fn selects_any(specs: &[RescheduleTaskSpec], view: &View) -> Vec<bool> {
     let asks = specs.iter().any(|spec| !spec.target_ref_policy.is_empty());
     let ids = Arc::new(if asks { all_ids(view) } else { PolicyIds::default() });
@@ -45,7 +45,7 @@ pub(super) fn kinds() -> impl Iterator<Item = GroupResource> {
     BINDINGS.into_iter().chain(SCOPES.into_iter().map(|kinds| kinds.placements))
 }
 
-/// What a task selects, prepared for a look at each binding.
+/// The selection of a task, indexed to test each binding quickly.
 pub(super) struct Selection<'a> {
     policies: PolicyIndex<'a>,
     resources: ResourceIndex,
@@ -56,7 +56,7 @@ pub(super) struct Selection<'a> {
 /// An object that may be selected.
 struct Candidate<'a> {
     object: &'a Object,
-    /// `None`: it is a placement, or cannot be read.
+    /// `None` if the object is a placement or cannot be decoded.
     binding: Option<PartialBinding<'a>>,
     workload: Option<ObjectReference>,
 }
@@ -84,8 +84,8 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The union of both lists, each binding once (R16): what comes after a key, in the order of
-    /// `kinds` and then of the view. `None`: all of it.
+    /// Returns the union of both lists, each binding once (R16), from the objects after a key, in
+    /// the order of `kinds` and then of the view. `None` starts at the beginning.
     pub fn after<'v>(&self, view: &'v View, place: Option<&Key>) -> impl Iterator<Item = &'v Arc<Object>> {
         let passed = place.and_then(|place| kinds().position(|kind| kind == place.resource)).unwrap_or_default();
         let objects = kinds().skip(passed).flat_map(move |kind| {
@@ -124,8 +124,8 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// The policies that are selected. An empty namespace selects cluster-wide policies and those of
-/// every namespace (C6).
+/// The selected policies. An empty namespace selects cluster-wide policies and policies of every
+/// namespace (C6).
 #[derive(Default)]
 struct PolicyIndex<'a> {
     selects_all: bool,
@@ -150,22 +150,22 @@ impl<'a> PolicyIndex<'a> {
     }
 }
 
-/// The resource selectors of a task, so that a binding is compared with few of them. Their number
-/// is up to the client.
+/// The resource selectors of a task, indexed so that a binding is compared with few of them. The
+/// client determines their number.
 #[derive(Default)]
 struct ResourceIndex {
     /// By kind, then by API version.
     kinds: HashMap<String, HashMap<String, KindEntries>>,
-    /// Those that select placements of the Fleet family, by kind.
+    /// Selectors of placements of the KubeFleet family, by kind.
     placements: HashMap<&'static str, KindEntries>,
 }
 
-/// The selectors of one kind. An empty namespace selects cluster-scoped resources and those of
-/// every namespace (C6). An empty name selects all names, or those with the labels (R15).
+/// The selectors of one kind. An empty namespace selects cluster-scoped resources and resources of
+/// every namespace (C6). An empty name selects all names, or the ones with the labels (R15).
 #[derive(Default)]
 struct KindEntries {
     named: HashMap<String, HashSet<String>>,
-    /// The namespaces of which all objects are selected.
+    /// The namespaces in which all objects are selected.
     whole: HashSet<String>,
     /// At most `LABEL_SELECTORS_MAX` (`api`): each is matched with each binding of the kind.
     labelled: Vec<LoweredSelector>,

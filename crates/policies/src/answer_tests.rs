@@ -1,5 +1,5 @@
-//! Answers that kube-apiserver 1.36.2 gives according to its source and that of cel-go 0.26: texts,
-//! URLs, errors and costs.
+//! Results of kube-apiserver 1.36.2, derived from its source and that of cel-go 0.26: texts, URLs,
+//! errors and costs.
 
 use serde_json::{Value as Json, json};
 
@@ -153,18 +153,18 @@ fn ad27_texts_are_converted_as_upstream_does() {
     ]);
 }
 
-/// An expression that costs 2 * 600 * 600 and some more.
+/// An expression with a cost of slightly more than 2 * 600 * 600.
 const DEAR: &str = "lists.range(600).distinct().size() == 600";
 
 #[test]
 fn ad27_costs_are_those_of_upstream() {
     let too_dear = Err("operation cancelled: actual cost limit exceeded".to_owned());
-    // Both lists cost 11 more than their length, and the comparison the product and one.
+    // Each list costs 11 more than its length, and the comparison costs the product plus one.
     let compared = |length: u32| format!("sets.contains(lists.range({length}), lists.range({length}))");
     assert_eq!(evaluated(&compared(998)), Ok(json!(true)));
     assert_eq!(evaluated(&compared(999)), too_dear);
-    // A turn of `all` costs 3, for the accumulator twice and its test, and an element of the range
-    // costs 1.
+    // An iteration of `all` costs 3 (two for the accumulator, one for its test), and an element of
+    // the range costs 1.
     let all = |length: u32| format!("lists.range({length}).all(i, true)");
     assert_eq!(evaluated(&all(249_000)), Ok(json!(true)));
     assert_eq!(evaluated(&all(251_000)), too_dear);
@@ -187,7 +187,7 @@ fn ad27_all_expressions_of_a_policy_share_one_budget() {
     };
     assert_eq!(with(13), vec![Judgement::Admitted; 2]);
     assert_eq!(with(14), [spent]);
-    // What the validations leave is for the messages of the denials.
+    // The messages of denials use the budget that the validations leave.
     let message = format!("string({DEAR})");
     let mut validations = dear(13);
     validations.push(json!({"expression": "false", "messageExpression": message}));

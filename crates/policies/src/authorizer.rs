@@ -1,16 +1,16 @@
-//! Questions of expressions about what a user may do. The evaluation does not ask itself: it
-//! ends with the question (`Fault::Asks`), and its caller brings the answer.
+//! Access queries of expressions. The evaluation sends no request: it ends with the query
+//! (`Fault::Asks`), and its caller obtains the decision.
 
 use std::collections::BTreeMap;
 
 use ballast_k8s::User;
 
-/// A question to the host cluster, as a SubjectAccessReview.
+/// A query to the host cluster, sent as a SubjectAccessReview.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccessQuestion {
-    /// A service account that is asked about instead of the requesting user.
+    /// A service account, if the query is about one instead of the requesting user.
     pub service_account: Option<(String, String)>,
-    /// A path that is no resource. The fields below are empty then.
+    /// A non-resource path. The fields below are empty then.
     pub path: Option<String>,
     pub group: String,
     pub resource: String,
@@ -22,18 +22,18 @@ pub struct AccessQuestion {
     pub verb: String,
 }
 
-/// An answer of the host cluster.
+/// A decision of the host cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub allowed: bool,
     pub reason: String,
-    /// Why the review failed. Empty if it did not.
+    /// The error of the review. Empty if it succeeded.
     pub error: String,
 }
 
 pub type AccessAnswers = BTreeMap<AccessQuestion, Answer>;
 
-/// How far a question is put together.
+/// The state of a query that an expression builds step by step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Authorizer,
@@ -49,12 +49,12 @@ pub struct AccessCheck {
 }
 
 impl AccessCheck {
-    /// `authorizer`.
+    /// Returns the check for `authorizer`.
     pub fn begin() -> AccessCheck {
         AccessCheck { stage: Stage::Authorizer, question: AccessQuestion::default() }
     }
 
-    /// `authorizer.requestResource`.
+    /// Returns the check for `authorizer.requestResource`.
     pub fn of_request(group: &str, resource: &str, subresource: &str, namespace: &str, name: &str) -> AccessCheck {
         let [group, resource, subresource, namespace, name] =
             [group, resource, subresource, namespace, name].map(str::to_owned);
@@ -71,7 +71,8 @@ impl AccessCheck {
         }
     }
 
-    /// The check that a function makes of this one. `None`: this check has no such function.
+    /// Returns the check that a function derives from this one, or `None` if this check has no such
+    /// function.
     pub fn narrowed(&self, function: &str, arguments: &[&str]) -> Option<Result<AccessCheck, &'static str>> {
         let mut next = self.clone();
         let question = &mut next.question;
@@ -105,7 +106,7 @@ impl AccessCheck {
         Some(Ok(next))
     }
 
-    /// The question of `check(verb)`. `None`: this check has no such function.
+    /// Returns the query of `check(verb)`, or `None` if this check has no such function.
     pub fn question(&self, verb: &str) -> Option<AccessQuestion> {
         let is_whole = matches!(self.stage, Stage::Path | Stage::Resource);
         is_whole.then(|| AccessQuestion { verb: verb.to_owned(), ..self.question.clone() })
@@ -113,7 +114,7 @@ impl AccessCheck {
 }
 
 impl AccessQuestion {
-    /// The user that is asked about.
+    /// Returns the user that the query is about.
     pub fn user(&self, requester: &User) -> User {
         match &self.service_account {
             None => requester.clone(),

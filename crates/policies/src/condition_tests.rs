@@ -1,4 +1,4 @@
-//! Match conditions mean what they mean in CEL, within bounds.
+//! Match conditions evaluate as in CEL, within bounds.
 
 use serde_json::{Value as Json, json};
 
@@ -21,7 +21,7 @@ fn read(expression: &str) -> Result<MatchConditions, String> {
     }
 }
 
-/// None: an error, when it is read or when it is asked.
+/// Returns the value of a condition. `None` means that it fails to parse or to evaluate.
 fn asked(expression: &str) -> Option<bool> {
     let (conditions, variables, answers) = (read(expression).ok()?, variables(), AccessAnswers::new());
     let inputs = Inputs {

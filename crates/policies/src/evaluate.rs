@@ -1,5 +1,5 @@
-//! Evaluates expressions. One `Evaluation` is about one object and one parameter, and keeps the
-//! values of the composed variables that were needed.
+//! Evaluates expressions. An `Evaluation` belongs to one object and one parameter, and caches the
+//! values of the composed variables that were used.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use super::functions::operators::{self, Operator};
 use super::meter::{ACCESS_CHECK_COST, LIST_COST, Meter};
 use super::value::{List, Map, Object, Text, Value};
 
-/// How much stack must be left for one more level of an expression. A frame of a debug build has
+/// The stack that must be left for one more level of an expression. A frame of a debug build has
 /// some kilobytes.
 const STACK_LEFT_BYTES: usize = 128 * 1024;
 const STACK_MORE_BYTES: usize = 2 * 1024 * 1024;
-/// The costs of making a map and an object, as in kube-apiserver.
+/// The costs of creating a map and an object, as in kube-apiserver.
 const MAP_COST: u64 = 30;
 const OBJECT_COST: u64 = 40;
 
 type Outcome<'a> = Result<Value<'a>, Fault>;
 
-/// A composed variable: its expression, or why it cannot be read.
+/// A composed variable: its expression, or the reason why it cannot be parsed.
 #[derive(Debug)]
 pub struct Variable {
     pub name: String,
     pub expression: Result<Expression, String>,
 }
 
-/// What expressions may read.
+/// The values that expressions may read.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
     pub object: Value<'a>,
@@ -37,7 +37,7 @@ pub struct Inputs<'a> {
     pub request: Value<'a>,
     pub params: Value<'a>,
     pub namespace: Value<'a>,
-    /// `authorizer` and `authorizer.requestResource`, where expressions have them.
+    /// `authorizer` and `authorizer.requestResource`, if they are available to the expressions.
     pub authorizer: Option<[Value<'a>; 2]>,
     pub answers: &'a AccessAnswers,
 }
@@ -48,7 +48,7 @@ pub struct Evaluation<'a> {
     known: Vec<Option<Result<Value<'a>, String>>>,
     locals: Vec<Value<'a>>,
     meter: Meter,
-    /// What may be spent yet.
+    /// The cost that may still be spent.
     budget: u64,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Evaluation<'a> {
         Evaluation { inputs, variables, known, locals: Vec::new(), meter: Meter::new(), budget }
     }
 
-    /// The value of an expression. The cost counts against the budget of this evaluation.
+    /// Returns the value of an expression. The cost counts against the budget of this evaluation.
     pub fn value(&mut self, expression: &'a Expression) -> Outcome<'a> {
         self.meter.cost = 0;
         self.locals.clear();
@@ -67,14 +67,14 @@ impl<'a> Evaluation<'a> {
         outcome
     }
 
-    /// Goes on without `authorizer`, as messages and annotations do. The variables are computed
-    /// again, because some may have read it.
+    /// Removes `authorizer`, which is not available to messages and annotations. The variables are
+    /// computed again, because some may have read it.
     pub fn without_authorizer(&mut self) {
         self.inputs.authorizer = None;
         self.known.iter_mut().for_each(|known| *known = None);
     }
 
-    /// What is left of the budget.
+    /// Returns the rest of the budget.
     pub fn budget(&self) -> u64 {
         self.budget
     }
@@ -186,10 +186,10 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// The value of a composed variable, which is computed when it is first needed. Its cost counts
-    /// against the budget, and not against the bound of the expression that needs it.
+    /// Returns the value of a composed variable, which is computed when it is first used. Its cost
+    /// counts against the budget, but not against the limit of the expression that uses it.
     fn variable(&mut self, index: usize) -> Outcome<'a> {
-        // `variables`, and a field of it.
+        // One for `variables`, and one for a field of it.
         self.meter.charge(2)?;
         let variables: &'a [Variable] = self.variables;
         let Variable { name, expression } = &variables[index];
@@ -259,7 +259,8 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// `&&` or `||`. An error on one side is none if the other side settles the result.
+    /// Evaluates `&&` or `||`. An error on one side is ignored if the other side determines the
+    /// result.
     fn logical(&mut self, first: &'a Node, second: &'a Node, settles: bool) -> Outcome<'a> {
         let first = match self.eval(first) {
             Ok(Value::Bool(value)) if value == settles => return Ok(Value::Bool(settles)),
@@ -338,10 +339,10 @@ impl<'a> Evaluation<'a> {
 
     fn push(&mut self, place: usize, elements: &'a [(Node, bool)]) -> Outcome<'a> {
         let added = self.elements(elements)?;
-        // The accumulator, the new list and the sum.
+        // The costs of the accumulator, the new list and the sum.
         self.meter.charge(1 + LIST_COST + 1)?;
-        // The accumulator is taken out, so that it is shared by nobody. The step of the
-        // comprehension puts it back.
+        // The accumulator is moved out, so that the list is not shared. The step of the
+        // comprehension stores it again.
         let list = std::mem::replace(&mut self.locals[place], Value::Null);
         match list {
             Value::List(List::Made(mut items)) => {
@@ -386,7 +387,7 @@ impl<'a> Evaluation<'a> {
             }
             self.locals[base] = match self.eval(&fold.step) {
                 Ok(value) => value,
-                // An error that a later element may settle, as in `exists`.
+                // A later element may determine the result despite this error, as in `exists`.
                 Err(fault) if fault.is_absorbed() && is_logical(&fold.step) => {
                     return self.absorb(fold, (&list, &keys), index + 1, base, fault);
                 }
@@ -396,8 +397,9 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    /// Looks in the rest of a list for an element that settles an `all` or `exists` in which one
-    /// element is an error. If there is none, the error counts.
+    /// Searches the rest of a list for an element that determines the result of an `all` or
+    /// `exists` although the predicate failed for another element. Without such an element, the
+    /// error is the result.
     fn absorb(
         &mut self,
         fold: &'a Fold,
@@ -431,7 +433,7 @@ impl<'a> Evaluation<'a> {
         Err(fault)
     }
 
-    /// A function of the authorizer. `None`: the target is another value.
+    /// Calls a function of the authorizer. Returns `None` if the target is another value.
     fn ask(&mut self, name: &str, values: &[Value<'a>]) -> Option<Outcome<'a>> {
         match values.first()? {
             Value::Authorizer(check) => {
@@ -469,8 +471,8 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// The answer to a question of an expression. An expression that asks what nothing answers yet ends
-/// with the question.
+/// Returns the decision about the access query of an expression. If it is not known yet, the
+/// evaluation ends with the query.
 fn answer<'a>(question: Option<AccessQuestion>, answers: &AccessAnswers) -> Outcome<'a> {
     let question = question.ok_or_else(Fault::no_overload)?;
     match answers.get(&question) {
@@ -493,7 +495,7 @@ pub fn boolean(value: Value<'_>) -> Result<bool, Fault> {
     }
 }
 
-/// The value in an optional one, and whether it was in one.
+/// Unwraps an optional value, and returns whether the value was optional.
 fn opened(value: Value<'_>) -> (Option<Value<'_>>, bool) {
     match value {
         Value::Optional(value) => (value.map(|value| Value::clone(&value)), true),

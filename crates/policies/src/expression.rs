@@ -1,11 +1,10 @@
-//! Expressions, read once into a tree that is quick to evaluate.
+//! Expressions, parsed once into a tree that is quick to evaluate.
 //!
 //! The `cel` crate parses the text and expands the macros. Its interpreter is not used: it cannot
-//! be stopped while it runs, copies each object into values of its own, and lacks Kubernetes'
-//! functions.
+//! be interrupted, copies each object into its own values, and lacks Kubernetes' functions.
 //!
-//! The text, the depth of the tree and the nesting of comprehensions have bounds. An expression
-//! beyond a bound cannot be read.
+//! The length of the text, the depth of the tree and the nesting of comprehensions are bounded. An
+//! expression that exceeds a bound is rejected.
 
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -20,26 +19,27 @@ use super::functions::operators::Operator;
 use super::functions::{self, Function, regex as patterns};
 use super::macros;
 
-/// The longest text, in bytes. Longer than any that people write; the parser's time grows with it.
+/// The longest text, in bytes. People write much shorter texts, and the parser's time grows with
+/// the length.
 const TEXT_BYTES_MAX: usize = 32 * 1024;
-/// The deepest tree. It is evaluated by recursion.
+/// The deepest tree. Evaluation is recursive.
 const DEPTH_MAX: usize = 200;
-/// The deepest nesting of comprehensions (`all`, `map`, …). Each multiplies the work by the length
-/// of a list, which the cost bounds; this bounds what is tried.
+/// The deepest nesting of comprehensions (`all`, `map`, …). Each level multiplies the work by the
+/// length of a list. The cost bounds the work; this constant bounds the attempt.
 const COMPREHENSIONS_MAX: usize = 8;
-/// The stack on which text is parsed. The parser recurses for each member of a long path before
-/// the bounds above are checked.
+/// The size of the stack of the parser thread. The parser recurses for each member of a long path
+/// before the bounds above are checked.
 const PARSER_STACK_BYTES: usize = 64 * 1024 * 1024;
 
 static ENV: LazyLock<Env> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    // Of the extension, the macro `sortBy` is used.
+    // Only the macro `sortBy` of the extension is used.
     env.add_extension(extensions::lists).expect("it is added once");
     macros::add(&mut env);
     env
 });
 
-/// The variables that an expression may name.
+/// The root variables of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
     Object,
@@ -52,7 +52,7 @@ pub enum Root {
     RequestResource,
 }
 
-/// One step of an expression. Local variables are named by their place on the stack.
+/// One step of an expression. Local variables are identified by their index on the stack.
 #[derive(Debug)]
 pub enum Node {
     Null,
@@ -91,7 +91,7 @@ pub enum Node {
     Negate(Box<Node>),
     Conditional(Box<[Node; 3]>),
     Binary(Operator, Box<Node>, Box<Node>),
-    /// Elements; the optional ones are left out if they have no value.
+    /// Elements. Optional elements without a value are left out.
     List(Vec<(Node, bool)>),
     Map(Vec<(Node, Node, bool)>),
     Struct {
@@ -111,7 +111,7 @@ pub enum Node {
     },
 }
 
-/// A comprehension. Its accumulator is on top of the stack, and then its variables.
+/// A comprehension. Its accumulator is on top of the stack, followed by its variables.
 #[derive(Debug)]
 pub struct Fold {
     pub range: Node,
@@ -122,7 +122,7 @@ pub struct Fold {
     pub result: Node,
 }
 
-/// An expression, ready to be evaluated.
+/// A parsed expression.
 #[derive(Debug)]
 pub struct Expression {
     pub text: String,
@@ -130,15 +130,15 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Reads an expression. `variables` are the names of the composed variables that it may use.
-    /// The error says why it cannot be read.
+    /// Parses an expression. `variables` are the names of the composed variables that it may use.
+    /// The error is the reason why it cannot be parsed.
     pub fn parse(text: &str, variables: &[String]) -> Result<Expression, String> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("it has {} bytes, and the limit is {TEXT_BYTES_MAX}", text.len()));
         }
         let root = thread::scope(|scope| {
-            // The parser runs on its own thread, which has a larger stack. If it panics, nothing
-            // else stops.
+            // The parser runs on a separate thread with a larger stack. A panic of the parser is
+            // contained.
             let reader =
                 thread::Builder::new().stack_size(PARSER_STACK_BYTES).spawn_scoped(scope, || compile(text, variables));
             let reader = reader.map_err(|error| format!("no thread could be started to read it: {error}"))?;
@@ -150,7 +150,7 @@ impl Expression {
 
 fn compile(text: &str, variables: &[String]) -> Result<Node, String> {
     let program = ENV.compile(text).map_err(|errors| {
-        // The lines after the first show where in the text the fault is.
+        // The lines after the first point to the position in the text.
         errors.to_string().lines().next().unwrap_or_default().to_owned()
     })?;
     Compiler { variables, locals: Vec::new(), folds: 0 }.node(program.expression(), 0)
@@ -344,8 +344,8 @@ impl Compiler<'_> {
         Ok(Node::Binary(operator, Box::new(arguments.pop().expect("there are two")), second))
     }
 
-    /// `accumulator + [element]` in a comprehension. It is done in place, so that a `map` over a
-    /// long list does not copy the list for each element.
+    /// Compiles `accumulator + [element]` in a comprehension to an in-place append, so that a `map`
+    /// over a long list does not copy the list for each element.
     fn push(&mut self, call: &CallExpr, depth: usize) -> Result<Option<Node>, String> {
         let [first, second] = call.args.as_slice() else { return Ok(None) };
         match (&first.expr, &second.expr) {
@@ -387,7 +387,7 @@ impl Compiler<'_> {
         Ok(Node::Call { name: name.to_owned(), is_method: true, function, arguments })
     }
 
-    /// The name before the dot of a function such as `optional.of`.
+    /// Returns the name before the dot of a function such as `optional.of`.
     fn namespace(&self, target: &IdedExpr) -> Option<String> {
         match &target.expr {
             Expr::Ident(name) if self.local(name).is_none() => Some(name.trim_start_matches('.').to_owned()),
@@ -397,7 +397,7 @@ impl Compiler<'_> {
 
     fn fold(&mut self, of: &ComprehensionExpr, depth: usize) -> Compiled {
         let (range, begin) = (self.node(&of.iter_range, depth)?, self.node(&of.accu_init, depth)?);
-        // Bindings are comprehensions over nothing, and cost nothing more.
+        // Bindings are comprehensions over an empty list, and add no cost.
         let is_loop = !matches!(&of.iter_range.expr, Expr::List(list) if list.elements.is_empty());
         if is_loop && self.folds == COMPREHENSIONS_MAX {
             return Err(format!("more than {COMPREHENSIONS_MAX} comprehensions are nested"));
@@ -435,7 +435,7 @@ fn literal_node(literal: &LiteralValue) -> Node {
     }
 }
 
-/// The name that selections of fields spell.
+/// Returns the dotted name of nested field selections.
 fn path(select: &SelectExpr) -> Option<String> {
     let before = match &select.operand.expr {
         Expr::Ident(name) => name.clone(),
@@ -445,8 +445,8 @@ fn path(select: &SelectExpr) -> Option<String> {
     (!select.test).then(|| format!("{before}.{}", select.field))
 }
 
-/// The name of a field of an object that an expression makes. Kubernetes escapes what CEL cannot
-/// have in names.
+/// Returns the name of a field of an object that an expression creates. Kubernetes escapes names
+/// that are not valid in CEL.
 fn unescaped(name: &str) -> String {
     if let Some(word) = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__")) {
         return word.to_owned();

@@ -1,21 +1,21 @@
-//! Why an expression has no value.
+//! The reasons for which an expression has no value.
 
 use super::authorizer::AccessQuestion;
 
-/// Why an expression has no value.
+/// The reason why an expression has no value.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// An error that `&&`, `||` and comprehensions absorb if the other side settles the result. In
-    /// the words of cel-go.
+    /// An error that `&&`, `||` and comprehensions absorb if the other side determines the result.
+    /// The message is cel-go's.
     Error(String),
-    /// The answer to this question about a user's access is not known yet. The caller asks the host
-    /// cluster and evaluates again.
+    /// The decision about this access query is not known yet. The caller queries the host cluster
+    /// and evaluates again.
     Asks(Box<AccessQuestion>),
-    /// The expression cost more than one expression may.
+    /// The cost of the expression exceeded the limit for one expression.
     TooCostly,
-    /// All expressions together cost more than they may.
+    /// The cost of all expressions together exceeded the budget.
     OutOfBudget,
-    /// The evaluation took too long.
+    /// The evaluation exceeded its time limit.
     TooLate,
 }
 
@@ -24,12 +24,12 @@ impl Fault {
         Fault::Error(message.into())
     }
 
-    /// No function takes values of these types.
+    /// Returns the error for a function that has no overload for the types of its arguments.
     pub fn no_overload() -> Fault {
         Fault::new("no such overload")
     }
 
-    /// A text that cannot be read as such a value.
+    /// Returns the error for a text that cannot be converted to the type `to`.
     pub fn no_conversion(to: &str) -> Fault {
         Fault::new(format!("type conversion error from 'string' to '{to}'"))
     }
@@ -38,7 +38,7 @@ impl Fault {
         Fault::new(format!("no such key: {name}"))
     }
 
-    /// Whether another operand may still settle the result.
+    /// Returns whether another operand may still determine the result.
     pub fn is_absorbed(&self) -> bool {
         matches!(self, Fault::Error(_))
     }

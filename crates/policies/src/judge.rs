@@ -1,5 +1,5 @@
-//! What a policy says about one object and one parameter. The rules and words are those of
-//! kube-apiserver.
+//! The decision of a policy about one object and one parameter. The rules and messages are the ones
+//! of kube-apiserver.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,16 @@ use super::meter::{CONDITIONS_COST_MAX, POLICY_COST_MAX};
 use super::policy::{Annotation, MatchConditions, Mutation, Parsed, PatchKind, Policy, PolicyCondition, Validation};
 use super::value::Value;
 
-/// The longest message that a messageExpression may make, as in kube-apiserver.
+/// The longest message that a messageExpression may return, as in kube-apiserver.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// The answer to this question is needed first.
+/// An access query that must be decided before the evaluation can finish.
 #[derive(Debug)]
 pub struct Asks(pub Box<AccessQuestion>);
 
 /// Returns the label `error_type` of kube-apiserver's metrics for a decision with this message. As
-/// there, the message decides, so that a plain denial is an `invalid_error`, too.
+/// in kube-apiserver, the message determines the label, so a plain denial is an `invalid_error` as
+/// well.
 pub fn error_type(message: &str) -> &'static str {
     match message {
         compile if compile.starts_with("compilation") => "compile_error",
@@ -29,13 +30,13 @@ pub fn error_type(message: &str) -> &'static str {
     }
 }
 
-/// An expression that has no value.
+/// The failure of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyFailure {
     pub message: String,
 }
 
-/// What one validation says.
+/// The result of one validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
     Admitted,
@@ -49,7 +50,7 @@ pub struct ValidationDecision {
     pub elapsed: Duration,
 }
 
-/// What one audit annotation says. One that is empty is left out.
+/// The result of one audit annotation. Empty annotations are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Noted {
     Published { key: String, value: String },
@@ -58,26 +59,26 @@ pub enum Noted {
 
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// One for each validation, in their order. None if the match conditions do not hold.
+    /// One decision for each validation, in their order. Empty if the match conditions do not hold.
     pub decisions: Vec<ValidationDecision>,
     pub annotations: Vec<Noted>,
 }
 
-/// A patch that a mutation makes.
+/// A patch that a mutation creates.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MutationPatch {
     Apply(JsonMap<String, Json>),
     Json(Json),
 }
 
-/// Ends with a question, or has a result.
+/// A result, or an access query that must be decided first.
 pub type Judged<T> = Result<T, Asks>;
 
-/// An error of an expression: a hard one that ends all, or one of this expression alone.
+/// The error of an expression, which ends either the whole evaluation or only this expression.
 enum Trouble {
     Asks(Asks),
     Failed(PolicyFailure),
-    /// No further expression is evaluated.
+    /// The budget is spent, so no further expression is evaluated.
     Spent(PolicyFailure),
 }
 
@@ -93,7 +94,8 @@ fn evaluate<'a>(evaluation: &mut Evaluation<'a>, text: &str, parsed: &'a Parsed)
 }
 
 impl MatchConditions {
-    /// Whether all hold. The inner error is one with the failure policy `Fail`.
+    /// Evaluates whether all conditions hold. The inner error is a failure under the failure policy
+    /// `Fail`.
     pub fn holds(&self, inputs: &Inputs<'_>) -> Judged<Result<bool, PolicyFailure>> {
         if self.conditions.is_empty() {
             return Ok(Ok(true));
@@ -106,7 +108,7 @@ impl MatchConditions {
             let text = expression.as_ref().map_or("", |expression| &expression.text);
             match evaluate(&mut evaluation, text, expression) {
                 Ok(Value::Bool(true)) => {}
-                // One that is false decides, even if others fail.
+                // A condition that is false determines the result, even if others fail.
                 Ok(Value::Bool(false)) => return Ok(Ok(false)),
                 Ok(_) => failures.push(PolicyFailure { message: not_boolean(text) }),
                 Err(Trouble::Asks(asks)) => return Err(asks),
@@ -135,12 +137,13 @@ impl MatchConditions {
 }
 
 impl Policy {
-    /// Whether the match conditions hold. The inner error is one with the failure policy `Fail`.
+    /// Evaluates whether the match conditions hold. The inner error is a failure under the failure
+    /// policy `Fail`.
     pub fn holds(&self, inputs: &Inputs<'_>) -> Judged<Result<bool, PolicyFailure>> {
         self.conditions.holds(inputs)
     }
 
-    /// What a validating policy says.
+    /// Evaluates a validating policy.
     pub fn validate(&self, inputs: &Inputs<'_>) -> Judged<Verdict> {
         let only = |failure| {
             let decision = ValidationDecision { judgement: Judgement::Failed(failure), elapsed: Duration::ZERO };
@@ -183,7 +186,7 @@ impl Policy {
         Ok(Verdict { decisions, annotations })
     }
 
-    /// The messages of the validations that deny.
+    /// Sets the messages of the validations that deny.
     fn find_messages<'a>(&'a self, evaluation: &mut Evaluation<'a>, decisions: &mut [ValidationDecision]) {
         for (validation, decision) in self.validations.iter().zip(decisions) {
             let Judgement::Denied { message, .. } = &mut decision.judgement else { continue };
@@ -194,7 +197,7 @@ impl Policy {
         }
     }
 
-    /// The patch that a mutation makes of this object.
+    /// Returns the patch of this object that a mutation creates.
     pub fn patch(&self, mutation: &Mutation, inputs: &Inputs<'_>) -> Judged<Result<MutationPatch, PolicyFailure>> {
         let mut evaluation = Evaluation::new(inputs.clone(), &self.variables, POLICY_COST_MAX);
         let value = match evaluate(&mut evaluation, &mutation.text, &mutation.expression) {
@@ -226,7 +229,7 @@ fn message_of<'a>(evaluation: &mut Evaluation<'a>, validation: &'a Validation) -
             Err(Trouble::Spent(PolicyFailure { message })) => {
                 return Err(PolicyFailure { message: format!("failed messageExpression: {message}") });
             }
-            // The message of the policy is used instead.
+            // The static message of the policy is used instead.
             Ok(_) | Err(_) => {}
         }
     }
@@ -264,7 +267,7 @@ fn configuration(value: &Value<'_>) -> Result<JsonMap<String, Json>, String> {
     object.to_json().map_err(|fault| fault.to_string())
 }
 
-/// The operations of a JSON patch.
+/// Returns the operations of a JSON patch.
 fn operations(value: &Value<'_>) -> Result<Json, String> {
     let Value::List(list) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
@@ -293,8 +296,8 @@ fn operations(value: &Value<'_>) -> Result<Json, String> {
     Ok(Json::Array(operations))
 }
 
-/// Turns numbers into those that `google.protobuf.Value` has: a double without a fraction is whole,
-/// and a whole number beyond the precision of a double is a text.
+/// Converts numbers as `google.protobuf.Value` does: a double without a fraction becomes an
+/// integer, and an integer beyond the precision of a double becomes a string.
 fn as_protobuf(json: &mut Json) {
     const EXACT_MAX: u64 = (1 << 53) - 1;
     match json {

@@ -1,30 +1,30 @@
 //! Admission policies: ValidatingAdmissionPolicy and MutatingAdmissionPolicy of
 //! `admissionregistration.k8s.io/v1`, with their expressions in CEL (Common Expression Language) as
-//! Kubernetes 1.36 has it. Everything here is pure: the room `host` watches the policies, finds
-//! those that match a request, and asks the host cluster what the authorizer needs.
+//! in Kubernetes 1.36. All code here is pure: the crate `host` watches the policies, selects the
+//! policies that match a request, and sends access reviews to the host cluster for the authorizer.
 //!
 //! *Invariants:*
-//! - An expression cannot stop the server: its text, its depth, its cost and its time have bounds
+//! - An expression cannot stop the server: its text, depth, cost and time are bounded
 //!   (`expression`, `meter`).
-//! - An expression that cannot be read or evaluated here fails as its policy's `failurePolicy`
-//!   says. It never counts as held.
-//! - Objects are borrowed. Evaluating an expression copies what it makes, and nothing else.
+//! - An expression that cannot be parsed or evaluated here fails according to the `failurePolicy`
+//!   of its policy. It never counts as true.
+//! - Objects are borrowed. Evaluating an expression copies only the values that it creates.
 //!
-//! Deliberately absent: the type check, which the host cluster does when a policy is created.
+//! Deliberately absent: the type check, which the host cluster performs when a policy is created.
 //!
 //! # Modules
 //!
-//! - `authorizer`: questions about access
-//! - `fault`: why an expression has no value
+//! - `authorizer`: access queries of expressions
+//! - `fault`: the reasons for which an expression has no value
 //! - `types`: the types that Kubernetes adds to CEL
 //! - `value`: the values of expressions
 //! - `meter`: the bounds of cost and time
 //! - `macros`: the macros over two variables
 //! - `functions`: the functions of CEL and Kubernetes
-//! - `expression`: reads an expression
-//! - `evaluate`: evaluates one
+//! - `expression`: parses expressions
+//! - `evaluate`: evaluates expressions
 //! - `policy`: policies and bindings
-//! - `judge`: what a policy says about an object
+//! - `judge`: the decision of a policy about an object
 
 mod authorizer;
 mod evaluate;

@@ -5,9 +5,9 @@ use cel::Env;
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, operators};
 use cel::parser::{Macro, MacroExprHelper, ParseError};
 
-/// The accumulator, as the crate's own macros call it.
+/// The name of the accumulator in the macros of the `cel` crate.
 const RESULT: &str = "@result";
-/// Adds an entry to a map. No text can name it.
+/// The internal function that adds an entry to a map. No expression can contain this name.
 pub const INSERT: &str = "@mapInsert";
 
 #[derive(Clone, Copy, PartialEq, Eq)]

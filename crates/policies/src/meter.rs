@@ -1,27 +1,27 @@
-//! The cost that an evaluation may have. The costs of operations are those of kube-apiserver
-//! (`functions::cost`), and so are the bounds. Work that costs nothing there, such as a comparison
-//! of long lists, is bounded by time.
+//! The cost of an evaluation and its bounds. The costs of operations (`functions::cost`) and the
+//! bounds are equal to kube-apiserver's. Work that has no cost there, such as a comparison of long
+//! lists, is bounded by time.
 
 use std::time::{Duration, Instant};
 
 use super::fault::Fault;
 
-/// What one expression may cost, as in kube-apiserver: about a tenth of a second.
+/// The cost limit of one expression, as in kube-apiserver: about a tenth of a second.
 pub const EXPRESSION_COST_MAX: u64 = 1_000_000;
-/// What all expressions of one policy may cost together for one request and parameter, as in
+/// The cost limit of all expressions of one policy together, for one request and parameter, as in
 /// kube-apiserver.
 pub const POLICY_COST_MAX: u64 = 10_000_000;
-/// What the match conditions of a policy may cost together, as in kube-apiserver.
+/// The cost limit of all match conditions of a policy together, as in kube-apiserver.
 pub const CONDITIONS_COST_MAX: u64 = 2_500_000;
-/// How long the expressions of one policy may take for one request and parameter, whatever they
-/// cost. It is twice the time that kube-apiserver's bound of cost is meant to be.
+/// The time limit of the expressions of one policy for one request and parameter, whatever their
+/// cost. It is twice the time that kube-apiserver's cost limit is meant to represent.
 pub const POLICY_TIME_MAX: Duration = Duration::from_secs(2);
-/// After how many operations the clock is read.
+/// The number of operations between two readings of the clock.
 const CLOCK_EVERY: usize = 512;
 
 /// The cost of an access check, as in kube-apiserver.
 pub const ACCESS_CHECK_COST: u64 = 350_000;
-/// The cost of making a list, as in kube-apiserver.
+/// The cost of creating a list, as in kube-apiserver.
 pub const LIST_COST: u64 = 10;
 
 #[derive(Debug)]
@@ -45,8 +45,8 @@ impl Meter {
         self.work(1)
     }
 
-    /// Counts this many characters or elements that are read. They are no cost, but the clock is
-    /// read now and then.
+    /// Counts characters or elements that are read. They add no cost, but the clock is read at
+    /// intervals.
     pub fn work(&mut self, amount: usize) -> Result<(), Fault> {
         self.operations = self.operations.saturating_add(1 + amount / 16);
         if self.operations < CLOCK_EVERY {

@@ -1,5 +1,5 @@
-//! Policies and their bindings, as read from the host cluster. An expression that cannot be read
-//! makes its policy fail when it is needed, as its failure policy says.
+//! Policies and their bindings, as read from the host cluster. An expression that cannot be parsed
+//! makes its policy fail when the expression is evaluated, according to the failure policy.
 
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -14,7 +14,7 @@ pub enum PolicyKind {
     Mutating,
 }
 
-/// A policy without its constraints, which the caller matches.
+/// A policy without its match constraints, which the caller evaluates.
 #[derive(Debug)]
 pub struct Policy {
     pub name: String,
@@ -27,7 +27,7 @@ pub struct Policy {
     pub mutations: Vec<Mutation>,
     /// Whether an error refuses the request (failure policy `Fail`).
     pub fails_closed: bool,
-    /// Whether it runs again if something changed the object after it.
+    /// Whether the policy runs again if the object is changed after it.
     pub is_reinvocable: bool,
 }
 
@@ -40,14 +40,15 @@ impl PolicyKind {
     }
 }
 
-/// An expression, or why it cannot be read.
+/// An expression, or the reason why it cannot be parsed.
 pub type Parsed = Result<Expression, String>;
 
-/// The match conditions of a policy or of a webhook. They come before variables and know none.
+/// The match conditions of a policy or of a webhook. They are evaluated before variables and cannot
+/// use them.
 #[derive(Debug)]
 pub struct MatchConditions {
     pub conditions: Vec<PolicyCondition>,
-    /// Whether one that has no answer refuses the request (failure policy `Fail`).
+    /// Whether a condition that cannot be evaluated refuses the request (failure policy `Fail`).
     pub fails_closed: bool,
 }
 
@@ -58,7 +59,7 @@ pub struct PolicyCondition {
 }
 
 impl MatchConditions {
-    /// Reads conditions, each a name and a text.
+    /// Parses conditions, each a name and a text.
     pub fn read(conditions: impl IntoIterator<Item = (String, String)>, fails_closed: bool) -> MatchConditions {
         let read = |(name, text): (String, String)| {
             let expression = Expression::parse(&text, &[]);
@@ -74,7 +75,7 @@ pub struct Validation {
     pub expression: Parsed,
     pub message: String,
     pub message_expression: Option<Parsed>,
-    /// Empty: `Invalid`.
+    /// The reason of a denial. Empty means `Invalid`.
     pub reason: String,
 }
 
@@ -114,7 +115,7 @@ impl std::fmt::Display for ParamKind {
     }
 }
 
-/// Which objects of its policy's kind a binding uses.
+/// The objects of the policy's parameter kind that a binding uses.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ParamRef {
@@ -124,7 +125,7 @@ pub struct ParamRef {
     pub parameter_not_found_action: Option<String>,
 }
 
-/// What happens if a validation fails.
+/// The effect of a failed validation.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum ValidationAction {
     Deny,
@@ -142,7 +143,7 @@ impl ValidationAction {
     }
 }
 
-/// A binding without its constraints.
+/// A binding without its match constraints.
 #[derive(Debug)]
 pub struct PolicyBinding {
     pub name: String,
@@ -204,8 +205,8 @@ struct BindingSpec {
 }
 
 impl Policy {
-    /// Reads the `spec` of a policy. The error says why it is none; such a policy cannot be
-    /// evaluated.
+    /// Parses the `spec` of a policy. The error is the reason why the spec is invalid; such a
+    /// policy cannot be evaluated.
     pub fn read(name: &str, kind: PolicyKind, spec: &Json) -> Result<Policy, String> {
         let spec = PolicySpec::deserialize(spec).map_err(|error| error.to_string())?;
         let mut names: Vec<String> = Vec::new();
@@ -252,7 +253,7 @@ impl Policy {
         })
     }
 
-    /// Why expressions of the policy cannot be read, each with its place.
+    /// Returns the compile errors of the policy's expressions, each with its field path.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut note = |place: String, parsed: &Parsed| {
@@ -283,7 +284,7 @@ impl Policy {
 }
 
 impl PolicyBinding {
-    /// Reads the `spec` of a binding. The error says why it is none.
+    /// Parses the `spec` of a binding. The error is the reason why the spec is invalid.
     pub fn read(name: &str, spec: &Json) -> Result<PolicyBinding, String> {
         let spec = BindingSpec::deserialize(spec).map_err(|error| error.to_string())?;
         Ok(PolicyBinding {

@@ -1,4 +1,4 @@
-//! Expressions and their values, and what policies say.
+//! Expressions and their values, and the decisions of policies.
 
 use serde_json::{Value as Json, json};
 
@@ -14,7 +14,7 @@ fn object() -> Json {
     })
 }
 
-/// The value as JSON, or the error.
+/// Returns the value as JSON, or the error.
 pub(super) fn evaluated(text: &str) -> Result<Json, String> {
     let expression = Expression::parse(text, &["double".to_owned()])?;
     let variables =

@@ -40,9 +40,9 @@ pub enum Value<'a> {
     Cidr(Cidr),
     Semver(Arc<Semver>),
     Format(&'static Format),
-    /// A question about the access of a user, as far as it is put together.
+    /// A query about the access of a user, as far as the expression has built it.
     Authorizer(Arc<AccessCheck>),
-    /// An answer to such a question.
+    /// The decision about such a query.
     Decision {
         allowed: bool,
         reason: Text<'a>,
@@ -68,11 +68,11 @@ pub enum List<'a> {
 #[derive(Clone, Debug)]
 pub enum Map<'a> {
     Json(&'a JsonMap<String, Json>),
-    /// In the order of insertion. Maps that expressions make are small.
+    /// In the order of insertion. Maps that expressions create are small.
     Made(Arc<Vec<(Value<'a>, Value<'a>)>>),
 }
 
-/// An object that an expression makes.
+/// An object that an expression creates.
 #[derive(Clone, Debug)]
 pub struct Object<'a> {
     pub type_name: String,
@@ -126,7 +126,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The member with this name.
+    /// Returns the member with this name.
     pub fn member(&self, name: &str) -> Option<Value<'a>> {
         match self {
             Map::Json(members) => members.get(name).map(Value::of),
@@ -146,7 +146,7 @@ impl<'a> Map<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// JSON as kube-apiserver shows it to CEL: a number without a fraction is an `int`.
+    /// Converts JSON as kube-apiserver presents it to CEL: a number without a fraction is an `int`.
     pub fn of(json: &'a Json) -> Value<'a> {
         match json {
             Json::Null => Value::Null,
@@ -213,8 +213,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Equality as in CEL: numbers of different types are compared by their amount, and other
-    /// values of different types differ.
+    /// Returns whether two values are equal in CEL: numbers of different types are compared by
+    /// their amount, and other values of different types differ.
     pub fn equals(&self, other: &Value<'a>) -> bool {
         match (self, other) {
             (Value::Null, Value::Null) => true,
@@ -251,7 +251,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The order of two values. An error for values that have none.
+    /// Returns the order of two values, or an error for values that have none.
     pub fn order(&self, other: &Value<'a>) -> Result<Option<Ordering>, Fault> {
         Ok(match (self, other) {
             (Value::Bool(one), Value::Bool(two)) => Some(one.cmp(two)),
@@ -263,7 +263,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Whether this is the value of its type that a field has if it is not set.
+    /// Returns whether this is the zero value of its type, the value of an unset field.
     pub fn is_zero(&self) -> bool {
         match self {
             Value::Null | Value::Optional(None) => true,
@@ -280,7 +280,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text of a value, as `string()` has it.
+    /// Formats a value as `string()` does.
     pub fn to_text(&self) -> Result<String, Fault> {
         Ok(match self {
             Value::String(text) | Value::Type(text) => text.as_str().to_owned(),
@@ -290,7 +290,7 @@ impl<'a> Value<'a> {
             Value::Double(value) => double_text(*value),
             Value::Bytes(bytes) => String::from_utf8(bytes.to_vec())
                 .map_err(|_| Fault::new("invalid UTF-8 in bytes, cannot convert to string"))?,
-            // As Go's RFC3339Nano: no zeros at the end of the fraction.
+            // As in Go's RFC3339Nano: no trailing zeros in the fraction.
             Value::Timestamp(time) => time.to_string(),
             Value::Duration(span) => duration_text(*span),
             Value::Ip(address) => address.to_string(),
@@ -300,7 +300,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The value as JSON, for patches.
+    /// Converts the value to JSON, for patches.
     pub fn to_json(&self) -> Result<Json, Fault> {
         Ok(match self {
             Value::Null => Json::Null,
@@ -348,7 +348,7 @@ impl<'a> Object<'a> {
         self.fields.iter().map(|(name, value)| Ok((name.clone(), value.to_json()?))).collect()
     }
 
-    /// Checks that the type of each nested object is the path of its field, as upstream does:
+    /// Checks that the type of each nested object matches the path of its field, as upstream does:
     /// `Object.spec` below `spec`.
     pub fn check_type_names(&self) -> Result<(), String> {
         self.fields.iter().try_for_each(|(name, value)| check_names(&self.type_name, name, value))
@@ -380,8 +380,8 @@ fn number_of<'a>(number: &Number) -> Value<'a> {
     }
 }
 
-/// How two numbers compare. The outer `None`: they are no numbers. The inner one: one is not a
-/// number (NaN).
+/// Compares two numbers. The outer `None` means that one of them is no number, the inner one that
+/// one is NaN.
 fn numbers(one: &Value<'_>, two: &Value<'_>) -> Option<Option<Ordering>> {
     let integer = |value: &Value<'_>| match value {
         Value::Int(value) => Some(i128::from(*value)),
@@ -398,7 +398,7 @@ fn numbers(one: &Value<'_>, two: &Value<'_>) -> Option<Option<Ordering>> {
 }
 
 fn with_double(integer: i128, double: f64) -> Option<Ordering> {
-    // An i64 or u64 as a double may be off by rounding, which the second comparison settles.
+    // The conversion of an i64 or u64 to a double rounds; the second comparison decides then.
     match (integer as f64).partial_cmp(&double)? {
         Ordering::Equal => Some(integer.cmp(&(double as i128))),
         order => Some(order),

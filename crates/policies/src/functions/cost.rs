@@ -1,17 +1,17 @@
-//! The costs of functions and operators, as kube-apiserver 1.36 counts them at run time. The bounds
-//! of cost are those of kube-apiserver, so a policy that passes there passes here.
+//! The costs of functions and operators, as kube-apiserver 1.36 counts them at run time. The cost
+//! limits are also kube-apiserver's, so a policy that passes there passes here.
 //!
-//! kube-apiserver knows the type of some operands before it runs an expression, and counts 1 for an
-//! operator on operands of unknown types. Here the types of the values decide.
+//! kube-apiserver determines the types of some operands before it runs an expression, and counts 1
+//! for an operator on operands of unknown types. Here the types of the values are used.
 
 use super::super::meter::LIST_COST;
 use super::super::value::Value;
 use super::operators::Operator;
 
-/// The longest regular expression behind any named format.
+/// The length of the longest regular expression of any named format.
 const FORMAT_PATTERN_LENGTH: u64 = 60;
 
-/// Returns the cost of a call, without that of its arguments.
+/// Returns the cost of a call, without the cost of its arguments.
 pub fn of_call(name: &str, args: &[Value<'_>]) -> u64 {
     let size_of = |index: usize| args.get(index).map_or(1, size);
     let whole = size_of(0);
@@ -58,7 +58,7 @@ pub fn of_call(name: &str, args: &[Value<'_>]) -> u64 {
             _ => list(whole),
         },
         "distinct" => list(whole.saturating_mul(whole).saturating_mul(2)),
-        // Of a list whose elements have no known type, kube-apiserver counts 1.
+        // kube-apiserver counts 1 for a list with elements of unknown type.
         "sort" | "@sortByAssociatedKeys" => list(whole.saturating_mul(u64::from(whole.checked_ilog2().unwrap_or(0)))),
         "sets.contains" | "sets.intersects" => 1 + whole.saturating_mul(size_of(1)),
         "sets.equivalent" => 1 + whole.saturating_mul(size_of(1)).saturating_mul(2),
@@ -95,7 +95,7 @@ pub fn of_match(text: &str, pattern: &str) -> u64 {
     tenth(1 + text.chars().count() as u64) * (pattern.chars().count() as u64).div_ceil(4)
 }
 
-/// Returns the cost of a label or field selector, which is read into its requirements.
+/// Returns the cost of a label or field selector, which is parsed into its requirements.
 pub fn of_selector(selector: &str) -> u64 {
     let length = selector.len() as u64;
     LIST_COST + tenth(length) + length.div_ceil(2) * 50
@@ -105,7 +105,7 @@ fn tenth(length: u64) -> u64 {
     length.div_ceil(10)
 }
 
-/// Returns the cost of making a list.
+/// Returns the cost of creating a list.
 fn list(size: u64) -> u64 {
     1 + LIST_COST + size
 }
@@ -117,7 +117,7 @@ fn text(value: Option<&Value<'_>>) -> u64 {
     }
 }
 
-/// Returns how much there is of a value, at its top: characters, bytes or elements.
+/// Returns the size of a value at its top level: characters, bytes or elements.
 fn size(value: &Value<'_>) -> u64 {
     let length = match value {
         Value::String(text) => text.as_str().chars().count(),
@@ -148,7 +148,7 @@ fn traversal(value: &Value<'_>) -> u64 {
     }
 }
 
-/// Returns the length of the text that `join` makes.
+/// Returns the length of the text that `join` returns.
 fn joined(args: &[Value<'_>]) -> u64 {
     let Some(Value::List(list)) = args.first() else { return 0 };
     let separator = args.get(1).map_or(0, size);
@@ -156,7 +156,7 @@ fn joined(args: &[Value<'_>]) -> u64 {
     parts + separator.saturating_mul((list.len() as u64).saturating_sub(1))
 }
 
-/// Whether kube-apiserver counts 1 for the comparison with a value of this type.
+/// Returns whether kube-apiserver counts 1 for the comparison with a value of this type.
 fn is_opaque(value: &Value<'_>) -> bool {
     matches!(
         value,

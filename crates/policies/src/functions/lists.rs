@@ -63,7 +63,7 @@ pub const METHODS: Table = &[
     ("max", |meter, args| extreme(meter, args, "max", Ordering::Greater)),
 ];
 
-/// The only argument, after reading it has been counted.
+/// Returns the only argument, after accounting for reading it.
 fn only<'a, 'b>(meter: &mut Meter, args: &'b [Value<'a>]) -> Result<&'b List<'a>, Fault> {
     let [Value::List(list)] = args else { return Err(Fault::no_overload()) };
     meter.work(list.len())?;
@@ -92,7 +92,7 @@ fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Outcome<'a> {
-    // The depth of the value bounds the recursion, as the parser has bounded the value.
+    // The depth of the value bounds the recursion; the parser has bounded the value.
     fn flatten<'a>(meter: &mut Meter, list: &List<'a>, depth: i64, into: &mut Vec<Value<'a>>) -> Result<(), Fault> {
         meter.work(list.len())?;
         for item in list.iter() {

@@ -1,9 +1,9 @@
 //! The functions of expressions: the standard ones, the extensions of cel-go and the libraries of
-//! Kubernetes 1.36. A method has its target as first argument. Where cel-go has an error, its words
-//! are used.
+//! Kubernetes 1.36. The first argument of a method is its target. Errors have the messages of
+//! cel-go.
 //!
 //! Deliberately absent: Kubernetes' image library and the `math` extension. An expression that
-//! calls them cannot be read.
+//! calls them is rejected.
 
 pub mod cost;
 pub mod format;
@@ -25,13 +25,13 @@ use super::fault::Fault;
 use super::meter::Meter;
 use super::value::Value;
 
-/// What a function returns.
+/// The result of a function.
 pub type Outcome<'a> = Result<Value<'a>, Fault>;
 pub type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Outcome<'a>;
 /// Functions by name.
 pub type Table = &'static [(&'static str, Function)];
 
-/// The functions of `authorizer`, which `evaluate` has.
+/// The functions of `authorizer`, which `evaluate` implements.
 pub const AUTHORIZER_METHODS: &[&str] = &[
     "path",
     "group",
@@ -78,7 +78,7 @@ const METHODS: &[Table] = &[
     SHARED,
 ];
 
-/// Methods that values of several types have.
+/// Methods that several types have.
 const SHARED: Table = &[
     ("indexOf", |meter, args| match args.first() {
         Some(Value::List(_)) => lists::index_of(meter, args),
@@ -105,7 +105,7 @@ fn find(tables: &[Table], name: &str) -> Option<Function> {
     tables.iter().copied().flatten().find(|(own, _)| *own == name).map(|(_, function)| *function)
 }
 
-/// The order of two quantities or two versions.
+/// Returns the order of two quantities or two versions.
 fn compared(args: &[Value<'_>]) -> Result<std::cmp::Ordering, Fault> {
     match args {
         [Value::Quantity(one, _), Value::Quantity(two, _)] => Ok(one.cmp(two)),
@@ -114,7 +114,7 @@ fn compared(args: &[Value<'_>]) -> Result<std::cmp::Ordering, Fault> {
     }
 }
 
-/// The element of a list, or the value of a key.
+/// Returns the element of a list, or the value of a key.
 pub fn element<'a>(value: &Value<'a>, key: &Value<'a>) -> Outcome<'a> {
     match (value, key) {
         (Value::List(list), key) => {

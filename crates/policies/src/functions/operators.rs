@@ -47,7 +47,7 @@ pub fn apply<'a>(operator: Operator, meter: &mut Meter, first: Value<'a>, second
     }
 }
 
-/// How much there is of a value to compare.
+/// Returns the amount of data that a comparison of the value reads.
 fn size(value: &Value<'_>) -> usize {
     match value {
         Value::String(text) => text.as_str().len(),
@@ -155,7 +155,7 @@ fn calculate<'a>(operator: Operator, first: &Value<'a>, second: &Value<'a>) -> O
     })
 }
 
-/// Calculates with whole numbers. `checked` subtracts, multiplies, divides and takes the remainder.
+/// Computes with integers. `checked` subtracts, multiplies, divides and takes the remainder.
 fn whole<N: Copy + Default + PartialEq>(
     operator: Operator,
     (one, two): (N, N),

@@ -42,7 +42,7 @@ pub const METHODS: Table = &[
     ("sub", |_, args| combined(args, Quantity::minus)),
 ];
 
-/// Returns why a text is no quantity. The suffix is at fault if its letters are possible.
+/// Returns why a text is not a quantity. The suffix is at fault if its letters are possible.
 fn malformed(text: &str) -> Fault {
     let digits = |it: char| it.is_ascii_digit();
     let text = text.strip_prefix(['+', '-']).unwrap_or(text);

@@ -7,7 +7,7 @@ use super::super::meter::Meter;
 use super::super::value::Value;
 use super::{Outcome, Table};
 
-/// The memory of one compiled expression. Larger ones are refused.
+/// The memory limit of one compiled expression. Larger ones are refused.
 const PROGRAM_BYTES_MAX: usize = 1 << 20;
 
 pub const METHODS: Table = &[("find", find), ("findAll", find_all)];

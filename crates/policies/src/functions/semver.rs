@@ -25,7 +25,7 @@ fn part<'a>(args: &[Value<'a>], read: impl Fn(&Semver) -> u64) -> Outcome<'a> {
     }
 }
 
-/// The outer error: these are not the arguments of the function.
+/// Parses a version. The outer error means that the arguments have the wrong types.
 fn read(args: &[Value<'_>]) -> Result<Result<Semver, String>, Fault> {
     match args {
         [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(parse(text.as_str())),

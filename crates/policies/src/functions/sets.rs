@@ -20,7 +20,7 @@ pub const GLOBALS: Table = &[
     }),
 ];
 
-/// Both lists, after their comparison has been counted.
+/// Returns both lists, after accounting for their comparison.
 fn lists<'a, 'b>(meter: &mut Meter, args: &'b [Value<'a>]) -> Result<(&'b List<'a>, &'b List<'a>), Fault> {
     let [Value::List(one), Value::List(two)] = args else { return Err(Fault::no_overload()) };
     meter.work(one.len().saturating_mul(two.len()))?;

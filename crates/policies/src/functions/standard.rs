@@ -46,7 +46,7 @@ pub const METHODS: Table = &[
     }),
 ];
 
-/// The only argument.
+/// Returns the only argument.
 pub fn one<'a, 'b>(args: &'b [Value<'a>]) -> Result<&'b Value<'a>, Fault> {
     match args {
         [value] => Ok(value),
@@ -75,7 +75,7 @@ fn size<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::Int(size as i64))
 }
 
-/// Adds an entry to the map that a macro makes.
+/// Adds an entry to the map that a macro builds.
 fn insert<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     let (map, added) = match args {
         [Value::Map(map), key, value] => (map, vec![(key.clone(), value.clone())]),
@@ -129,7 +129,7 @@ fn to_uint<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::Int(value) => u64::try_from(*value).map_err(|_| overflow())?,
         Value::Double(value) if *value >= 0.0 && *value < 18_446_744_073_709_551_615.0 => *value as u64,
         Value::Double(_) => return Err(overflow()),
-        // Go takes no sign here.
+        // Go accepts no sign here.
         Value::String(text) if text.as_str().starts_with('+') => return Err(Fault::no_conversion("uint")),
         Value::String(text) => text.as_str().parse().map_err(|_| Fault::no_conversion("uint"))?,
         _ => return Err(Fault::no_overload()),

@@ -1,4 +1,4 @@
-//! Strings: the extension of cel-go, version 2. Places count code points.
+//! Strings: the extension of cel-go, version 2. Positions count code points.
 
 use super::super::fault::Fault;
 use super::super::meter::Meter;
@@ -6,7 +6,7 @@ use super::super::value::Value;
 use super::template;
 use super::{Outcome, Table};
 
-/// The longest text that `replace` makes. The cost bounds the rest.
+/// The longest text that `replace` returns. The cost bounds all others.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 
 pub const GLOBALS: Table = &[
@@ -34,7 +34,7 @@ pub const METHODS: Table = &[
     ("format", template::format),
 ];
 
-/// A part of a JSON pointer, which escapes these two characters.
+/// Escapes a part of a JSON pointer, in which `~` and `/` are special.
 fn escape_key(text: &str) -> String {
     text.replace('~', "~0").replace('/', "~1")
 }
@@ -100,7 +100,7 @@ pub fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::Int(found.unwrap_or(-1)))
 }
 
-/// The byte at which a code point begins.
+/// Returns the byte offset of a code point.
 fn byte_of(text: &str, place: usize) -> usize {
     text.char_indices().nth(place).map_or(text.len(), |(at, _)| at)
 }
@@ -154,7 +154,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
         limit => usize::try_from(limit).unwrap_or(usize::MAX),
     };
     if separator.is_empty() {
-        // Each code point is a part, and the last part has the rest.
+        // Each code point is a part, and the last part contains the rest.
         let count = text.chars().count().min(most);
         let mut parts: Vec<&str> = Vec::with_capacity(count);
         let mut rest = text;
@@ -195,7 +195,7 @@ fn substring<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::text(&text[from..to]))
 }
 
-/// The text in quotes, as CEL writes it.
+/// Returns the text in quotes, as CEL writes it.
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

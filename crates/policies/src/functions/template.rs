@@ -1,5 +1,5 @@
-//! `format` of strings: `%s %d %f %e %b %x %X %o`, with a precision for the two of floats. The
-//! version of cel-go in kube-apiserver 1.36 writes floats as people in the locale `en_US` do.
+//! The function `format` of strings: `%s %d %f %e %b %x %X %o`, with a precision for the two float
+//! verbs. The version of cel-go in kube-apiserver 1.36 formats floats in the locale `en_US`.
 
 use super::super::fault::Fault;
 use super::super::meter::Meter;
@@ -7,7 +7,7 @@ use super::super::types::text::{duration_text, go_quoted};
 use super::super::value::Value;
 use super::Outcome;
 
-/// The longest precision. Upstream has none, but takes a precision modulo 256.
+/// The largest precision. Upstream has no limit, but uses the precision modulo 256.
 const PRECISION_MAX: usize = 255;
 const PRECISION: usize = 6;
 
@@ -97,7 +97,7 @@ fn clause(verb: char, precision: usize, value: &Value<'_>) -> Result<String, Str
     }
 }
 
-/// Returns the number of a float clause. Three texts stand for numbers that no literal can have.
+/// Returns the number of a float clause. Three texts represent numbers that no literal can express.
 fn as_double(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),
@@ -111,7 +111,7 @@ fn as_double(value: &Value<'_>) -> Option<f64> {
     }
 }
 
-/// Writes a number with a comma before each three digits of the integer part.
+/// Formats a number with a comma before each three digits of the integer part.
 fn fixed(number: f64, precision: usize) -> String {
     let text = format!("{:.precision$}", number.abs());
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -128,7 +128,7 @@ fn fixed(number: f64, precision: usize) -> String {
     grouped + fraction
 }
 
-/// Writes a number as a multiple of a power of ten, whose exponent has two digits or more.
+/// Formats a number as a multiple of a power of ten. The exponent has two digits or more.
 fn scientific(number: f64, precision: usize) -> String {
     const SUPERSCRIPTS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     let text = format!("{number:.precision$e}");
@@ -152,7 +152,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Writes a value of the clause `%s`.
+/// Formats a value for the clause `%s`.
 fn string(value: &Value<'_>) -> Result<String, String> {
     match value {
         Value::Null => Ok("null".to_owned()),
@@ -189,7 +189,7 @@ fn string(value: &Value<'_>) -> Result<String, String> {
     }
 }
 
-/// Writes a value within a list or a map, as a literal of CEL.
+/// Formats a value within a list or a map, as a CEL literal.
 fn literal(value: &Value<'_>) -> Result<String, String> {
     Ok(match value {
         Value::String(text) => go_quoted(text.as_str()),

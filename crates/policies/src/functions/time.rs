@@ -11,7 +11,7 @@ use super::super::value::Value;
 use super::standard::one;
 use super::{Outcome, Table};
 
-/// The form of a timestamp, as Go has it: jiff takes other ones, too.
+/// The syntax of a timestamp in Go. jiff accepts other forms as well.
 static RFC_3339: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d([.,]\d+)?(Z|[+-]\d\d:\d\d)$";
     Regex::new(pattern).expect("it is well formed")
@@ -65,7 +65,7 @@ pub const METHODS: Table = &[
     }),
 ];
 
-/// A part of a timestamp, in UTC or in the zone of the second argument.
+/// Returns a part of a timestamp, in UTC or in the zone of the second argument.
 fn part<'a>(args: &[Value<'a>], read: impl Fn(&Zoned) -> i64) -> Outcome<'a> {
     let (time, zone) = match args {
         [Value::Timestamp(time)] => (time, TimeZone::UTC),
@@ -75,7 +75,7 @@ fn part<'a>(args: &[Value<'a>], read: impl Fn(&Zoned) -> i64) -> Outcome<'a> {
     Ok(Value::Int(read(&time.to_zoned(zone))))
 }
 
-/// A zone of the database, or an offset such as `-07:00`.
+/// Parses the name of a zone of the database, or an offset such as `-07:00`.
 fn zone(name: &str) -> Result<TimeZone, Fault> {
     let unknown = || Fault::new(format!("unknown time zone {name}"));
     let Some((hours, minutes)) = name.split_once(':') else { return TimeZone::get(name).map_err(|_| unknown()) };
@@ -85,7 +85,7 @@ fn zone(name: &str) -> Result<TimeZone, Fault> {
     offset.map(TimeZone::fixed).map_err(|_| unknown())
 }
 
-/// As Go reads a duration: `1h30m`, `-1.5s`, `100ms`.
+/// Parses a duration as Go does: `1h30m`, `-1.5s`, `100ms`.
 pub fn parse_duration(text: &str) -> Option<SignedDuration> {
     let (is_negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -54,7 +54,7 @@ fn query<'a>(text: &str) -> Value<'a> {
     Value::map(members.into_iter().map(|(key, values)| (Value::text(key), Value::list(values))).collect())
 }
 
-/// A part of a query without its escapes.
+/// Decodes the escapes of a part of a query.
 fn plain(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

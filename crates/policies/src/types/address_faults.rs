@@ -1,9 +1,9 @@
-//! Why a text is no IP address, in the words of Go's `netip.ParseAddr`.
+//! The reasons why a text is not an IP address, with the messages of Go's `netip.ParseAddr`.
 
-/// A reason, with the rest of the text at which it was found.
+/// A reason, with the rest of the text from the position of the error.
 type Why<'a> = (&'static str, Option<&'a str>);
 
-/// The whole message for a text that is no address.
+/// Returns the full message for a text that is not an address.
 pub fn why_no_address(text: &str) -> String {
     let (why, rest) = match text.find(['.', ':', '%']).map(|at| &text[at..=at]) {
         Some(".") => of_v4(text),

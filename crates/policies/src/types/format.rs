@@ -6,11 +6,11 @@ use regex::Regex;
 
 use super::url;
 
-/// A format of Kubernetes.
+/// A named format of Kubernetes.
 #[derive(Debug)]
 pub struct Format {
     pub name: &'static str,
-    /// The faults of a text.
+    /// Returns the faults of a text.
     pub check: fn(&str) -> Vec<String>,
 }
 
@@ -77,7 +77,7 @@ fn one(holds: bool, why: &str) -> Vec<String> {
     if holds { Vec::new() } else { vec![why.to_owned()] }
 }
 
-/// A prefix to which a name is added may end with a dash.
+/// Replaces the dash at the end of a prefix, which is valid because a name follows it.
 fn unmasked(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(before) if !before.is_empty() => format!("{before}a"),

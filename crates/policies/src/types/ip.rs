@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::super::fault::Fault;
 use super::address_faults::why_no_address;
 
-/// A network: an address and how many of its bits count.
+/// A network: an address and the length of its prefix in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     pub address: IpAddr,
@@ -26,7 +26,8 @@ pub fn is_link_local(address: &IpAddr) -> bool {
     }
 }
 
-/// Zones and IPv4 addresses in IPv6 form are refused, as upstream does.
+/// Parses an IP address. Addresses with zones and IPv4-mapped IPv6 addresses are refused, as
+/// upstream does.
 pub fn parse_ip(text: &str) -> Result<IpAddr, Fault> {
     let wrong = |why: &str| Fault::new(format!("IP Address {text:?} parse error during conversion from string: {why}"));
     match text.parse::<IpAddr>() {

@@ -1,5 +1,5 @@
-//! The types of values that Kubernetes adds to CEL, and how they are read and written. The
-//! functions on them are in `functions`.
+//! The types of values that Kubernetes adds to CEL, with parsing and formatting. The functions on
+//! them are in `functions`.
 
 pub mod address_faults;
 pub mod format;

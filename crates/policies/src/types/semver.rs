@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// A version. Build metadata does not count.
+/// A version without its build metadata, which does not affect the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Semver {
     pub major: u64,
@@ -26,7 +26,7 @@ impl PartialOrd for Semver {
 impl Ord for Semver {
     fn cmp(&self, other: &Semver) -> Ordering {
         let numbers = |it: &Semver| [it.major, it.minor, it.patch];
-        // A version without a pre-release is above those with one.
+        // A version without a pre-release is greater than a version with one.
         let rank = |it: &Semver| it.before.is_empty();
         numbers(self)
             .cmp(&numbers(other))
@@ -35,7 +35,7 @@ impl Ord for Semver {
     }
 }
 
-/// Without `v` and leading zeros, and with the parts that are missing.
+/// Removes `v` and leading zeros, and adds missing parts.
 pub fn normalized(text: &str) -> String {
     let text = text.trim_start_matches('v');
     let end = text.find(['-', '+']).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! How values are written.
+//! Formats values as text.
 
 use std::fmt::Write as _;
 

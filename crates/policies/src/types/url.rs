@@ -1,19 +1,19 @@
-//! URLs, as Go's `url.ParseRequestURI` reads them (absolute, or an absolute path), and then its
-//! `url.Parse`, which knows fragments.
+//! URLs, parsed as Go's `url.ParseRequestURI` does (absolute, or an absolute path), and then its
+//! `url.Parse`, which accepts fragments.
 
-/// A URL in its parts.
+/// The parts of a URL.
 #[derive(Clone, Debug)]
 pub struct Url {
     /// The whole text, with the scheme in lower case.
     pub text: String,
     pub scheme: String,
-    /// With the port, and with brackets around an IPv6 address.
+    /// The host with the port, and with brackets around an IPv6 address.
     pub host: String,
     pub path: String,
     pub query: String,
 }
 
-/// Returns why this is no URL: one without a fragment, as `url.ParseRequestURI` reads it.
+/// Returns why the text is not a URL without a fragment, as for `url.ParseRequestURI`.
 pub fn fault(text: &str) -> Option<String> {
     parse_request(text).err().map(|why| in_words(text, &why))
 }
@@ -54,7 +54,7 @@ fn parse_request(text: &str) -> Result<Url, String> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     query.clone_into(&mut url.query);
     if !rest.starts_with('/') {
-        // Go takes `mailto:a` as a URL with an opaque part.
+        // Go accepts `mailto:a` as a URL with an opaque part.
         return match url.scheme.is_empty() {
             true => Err("invalid URI for request".to_owned()),
             false => Ok(url),
@@ -115,7 +115,7 @@ fn parse_host(host: &str) -> Result<String, String> {
     if let Some(byte) = host.bytes().find(|byte| byte.is_ascii() && !is_allowed(*byte)) {
         return Err(format!("invalid character {:?} in host name", char::from(byte).to_string()));
     }
-    // Of ASCII, a host may escape only the `%` before a zone.
+    // The only ASCII character that a host may escape is the `%` before a zone.
     for (at, _) in host.match_indices('%') {
         let escape = host.as_bytes().get(at + 1..at + 3);
         if escape.is_some_and(|escape| escape[0].is_ascii_digit() && escape[0] < b'8' && escape != b"25") {
@@ -135,7 +135,7 @@ fn check_literal(text: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the bytes without their escapes.
+/// Decodes percent escapes.
 fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -156,7 +156,8 @@ fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Returns the path as `EscapedPath` does: as it is if it is well escaped, and else escaped anew.
+/// Returns the path as `EscapedPath` does: unchanged if its escapes are valid, otherwise escaped
+/// again.
 fn escaped_path(path: &str) -> Result<String, String> {
     let plain = unescape(path.as_bytes())?;
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@[]%/".contains(&byte);

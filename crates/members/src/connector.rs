@@ -1,5 +1,5 @@
-//! Opens connections to members: directly, or through the proxy that a Cluster names, and in TLS if
-//! its endpoint is https.
+//! Opens connections to members: directly or through the proxy of their Cluster, and with TLS if
+//! the endpoint is https.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -24,20 +24,20 @@ use tower::Service;
 
 use ballast_base::any_certificate::AcceptAnyCertificate;
 
-/// The time for TCP, the proxy and TLS together.
+/// Timeout for TCP, proxy and TLS together.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// With this interval, a member that disappears without closing its connections is noticed after
-/// about a minute, also during a watch.
+/// Idle time before TCP keepalive probes. With the values below, a member that disappears without
+/// closing its connections is noticed after about a minute, including during a watch.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEPALIVES_MAX: u32 = 3;
 
-/// Which certificates are accepted.
+/// The accepted certificates.
 pub enum Trust {
     Any,
-    /// Those of these CAs (PEM).
+    /// Certificates of these CAs (PEM).
     Cas(Vec<u8>),
-    /// Those of the CAs that this machine trusts.
+    /// Certificates of the CAs that this machine trusts.
     System,
 }
 
@@ -45,16 +45,16 @@ pub enum Trust {
 pub enum ProxyRoute {
     Direct,
     Proxy {
-        /// `http`, `https`, `socks5` or `socks5h`. May name a user and a password.
+        /// `http`, `https`, `socks5` or `socks5h`. May contain a user and a password.
         address: Uri,
         headers: HeaderMap,
     },
 }
 
-/// Opens connections to one member, within `CONNECT_MAX` each.
+/// A connector to one member that limits each attempt to `CONNECT_MAX`.
 pub type Connector = WithTimeout<HttpsConnector<Transport>>;
 
-/// A connector with this trust and this route. The error is a sentence for the client.
+/// Returns a connector with this trust and this route. The error is a sentence for the client.
 pub fn connector(trust: &Trust, via: &ProxyRoute) -> Result<Connector, String> {
     let https = HttpsConnectorBuilder::new().with_tls_config(tls(trust)?).https_or_http().enable_http1();
     Ok(WithTimeout(https.wrap_connector(transport(via)?)))
@@ -118,7 +118,7 @@ fn transport(via: &ProxyRoute) -> Result<Transport, String> {
     Ok(Transport::Tunnel(tunnel))
 }
 
-/// For proxies that speak no TLS: no certificate is accepted.
+/// Returns a TLS configuration that accepts no certificate, for proxies without TLS.
 fn tls_without_roots() -> Result<ClientConfig, String> {
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
@@ -179,7 +179,7 @@ impl Service<Uri> for Transport {
     }
 }
 
-/// Gives up after `CONNECT_MAX`.
+/// A connector that fails after `CONNECT_MAX`.
 #[derive(Clone)]
 pub struct WithTimeout<C>(C);
 

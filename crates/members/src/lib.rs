@@ -1,19 +1,19 @@
-//! The API servers of member clusters, for requests that go through `clusters/{name}/proxy`.
+//! The API servers of member clusters, for requests through `clusters/{name}/proxy`.
 //!
 //! A request is sent to `spec.apiEndpoint` of the Cluster, with the token of its impersonator and
-//! headers that name the user who asked, so the member decides what that user may do there (CP2).
+//! headers that name the requesting user, so the member authorizes that user (CP2).
 //!
-//! *Invariants.* No credential of a client leaves this server, and no client chooses the user that
-//! the member sees. A member that is down, slow or sends nonsense is a 503 or 504 that names it.
-//! Every wait for one has a bound.
+//! *Invariants.* Credentials of a client never leave this server, and a client cannot choose the
+//! user that the member sees. A member that is down, slow or sends invalid data results in a 503 or
+//! 504 that names it. Every wait for a member has a timeout.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `secrets`: where the credentials for members are
+//! - `secrets`: the credentials for members
 //! - `connector`: opens connections to members, through proxies and TLS
-//! - `request`: a client's request as the member gets it
+//! - `request`: converts a client's request to the request for the member
 //! - `member_client`: a prepared HTTP client for one member
 
 mod connector;
@@ -39,17 +39,18 @@ use ballast_k8s::{Cause, Details, Object, Status, User};
 use ballast_resource::Resource;
 use ballast_server::{ProxyBackend, hop_by_hop};
 
-/// The number of members whose prepared clients are kept.
+/// Maximum number of cached clients, one per member.
 const CLIENTS_MAX: u64 = 1024;
-/// How long a client is used before its secrets are read again.
+/// Maximum age of a client. After that its secrets are read again.
 const CLIENT_AGE_MAX: Duration = Duration::from_secs(60);
-/// After a failure the secrets are read again at once, unless the client is younger than this.
+/// Minimum age at which a failure makes the client obsolete, so that its secrets are read again at
+/// once.
 const CLIENT_AGE_MIN: Duration = Duration::from_secs(2);
-/// The longest time to the head of an answer. A Kubernetes API server ends a request that is
-/// neither a watch nor a stream after half of this time.
+/// Maximum time until the head of the response. Kubernetes API servers end requests that are
+/// neither watches nor streams after half of this time.
 const HEAD_MAX: Duration = Duration::from_secs(120);
 
-/// The members of one deployment.
+/// The member clusters that this server connects to.
 pub struct Members {
     secrets: Secrets,
     clients: Cache<Route, Arc<MemberClient>>,
@@ -66,7 +67,7 @@ impl Members {
         self.clients.try_get_with_by_ref(route, open).await.map_err(|why| String::clone(&why))
     }
 
-    /// Makes the next request read the secrets again, because they may have changed.
+    /// Evicts the client from the cache, so that the next request reads the secrets again.
     async fn doubt(&self, route: &Route, member_client: &MemberClient) {
         if member_client.age() >= CLIENT_AGE_MIN {
             self.clients.invalidate(route).await;
@@ -116,7 +117,7 @@ impl ProxyBackend for Members {
     }
 }
 
-/// Decodes only the spec. A status may be large, and is not needed to reach the member.
+/// Decodes only the spec. The status may be large and is not needed here.
 fn spec(object: &Object) -> Result<ClusterSpec, Status> {
     #[derive(Deserialize)]
     struct Part {
@@ -129,7 +130,7 @@ fn details(name: &str) -> Details {
     Details::of(Cluster::resource(), name)
 }
 
-/// 400: the Cluster does not say how it is reached.
+/// Returns a 400: the Cluster does not specify how to reach the member.
 fn unusable(name: &str, field: &str, message: &str) -> Status {
     let causes =
         vec![Cause { reason: "FieldValueInvalid".to_owned(), message: message.to_owned(), field: field.to_owned() }];
@@ -137,7 +138,7 @@ fn unusable(name: &str, field: &str, message: &str) -> Status {
         .with(Details { causes, ..details(name) })
 }
 
-/// 503: the member, or something that is needed to reach it, is not available at the moment.
+/// Returns a 503: the member, or a prerequisite for reaching it, is currently unavailable.
 fn unreachable(name: &str, why: &str) -> Status {
     let causes = vec![Cause { message: why.to_owned(), ..Cause::default() }];
     tracing::debug!(cluster = name, why, "a member cluster is out of reach");

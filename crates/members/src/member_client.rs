@@ -1,5 +1,4 @@
-//! A prepared HTTP client for one member: its trust, its proxy, its connections and its token
-//! (CP3).
+//! A prepared HTTP client for one member: trust, proxy, connections and token (CP3).
 
 use std::time::Duration;
 
@@ -19,19 +18,20 @@ use ballast_server::HEADER_LIST_BYTES_MAX;
 /// Keys of Karmada's secrets.
 const CA: &str = "caBundle";
 const TOKEN: &str = "token";
-/// The number of idle connections to one member that are kept. The next constant says for how long.
+/// Maximum number of idle connections to one member. Each is closed after `IDLE_MAX`.
 const IDLE_CONNECTIONS_MAX: usize = 8;
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// The most header lines of one answer.
+/// Maximum number of header lines of a response.
 const HEADERS_MAX: usize = 512;
 
-/// How to reach a member, as its Cluster says. Two requests with the same route share a client.
+/// The parameters for reaching a member, from its Cluster. Requests with the same route share a
+/// client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     pub endpoint: Endpoint,
-    /// Certificates are not verified.
+    /// Whether certificates are accepted without verification.
     is_trusting: bool,
-    /// Namespace and name of the secret with the CA. Without it, the CAs of the system are trusted.
+    /// Namespace and name of the secret with the CA. Absent: the CAs of the system are trusted.
     ca: Option<(String, String)>,
     /// Namespace and name of the impersonator's secret.
     impersonator: (String, String),
@@ -40,12 +40,12 @@ pub struct Route {
     proxy_headers: Vec<(String, String)>,
 }
 
-/// The field that is at fault, and what is wrong with it.
+/// The path of the invalid field, and the reason.
 type Fault = (&'static str, String);
 
 impl Route {
-    /// The route to the member. The error names the field of the Cluster that is missing or
-    /// malformed.
+    /// Returns the route to the member. The error contains the field of the Cluster that is missing
+    /// or malformed.
     pub fn of(spec: &ClusterSpec) -> Result<Route, Fault> {
         let endpoint = spec.api_endpoint.as_deref().filter(|text| !text.is_empty());
         let endpoint = endpoint.ok_or_else(|| ("spec.apiEndpoint", "it must name the API server".to_owned()))?;
@@ -119,7 +119,8 @@ pub struct MemberClient {
 }
 
 impl MemberClient {
-    /// Reads the secrets of a route. No connection is made yet. Fails with a sentence.
+    /// Reads the secrets of a route. Does not open a connection. The error is a sentence for the
+    /// client.
     pub async fn open(route: &Route, secrets: &Secrets) -> Result<MemberClient, String> {
         let ca = match &route.ca {
             None => None,
@@ -146,7 +147,7 @@ impl MemberClient {
         Ok(MemberClient { client, token, opened: Instant::now() })
     }
 
-    /// The time since its secrets were read.
+    /// Returns the time since the secrets were read.
     pub fn age(&self) -> Duration {
         self.opened.elapsed()
     }

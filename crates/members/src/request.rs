@@ -1,4 +1,4 @@
-//! A client's request as a member gets it (CP2).
+//! Converts a client's request to the request for the member (CP2).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,22 +15,21 @@ use ballast_server::{Peer, hop_by_hop};
 const USER: HeaderName = HeaderName::from_static("impersonate-user");
 const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Groups that the member adds to each user by itself, and that an impersonator must not name
-/// (CP2).
+/// Groups that the member adds to each user itself. An impersonator must not name them (CP2).
 const IMPLIED_GROUPS: [&str; 2] = ["system:authenticated", "system:unauthenticated"];
-/// Prefixes of headers that name a user to this server. The member does not get them.
+/// Prefixes of headers that identify a user to this server. They are not forwarded.
 const OF_IDENTITY: [&str; 3] = ["impersonate-", "x-remote-", "x-ballast-"];
 
-/// Where a member's API server is.
+/// The address of a member's API server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     pub scheme: Scheme,
     pub authority: Authority,
-    /// What every path begins with, without a slash at the end.
+    /// The prefix of all paths, without a trailing slash.
     pub prefix: String,
 }
 
-/// The URL of `path` at the member. A path that leaves the endpoint is refused.
+/// Returns the URL of `path` at the member. Fails if the path leaves the endpoint.
 pub fn target(endpoint: &Endpoint, path: &str, query: Option<&str>) -> Result<Uri, Status> {
     let climbs = path.split('/').any(|segment| {
         let segment = percent_decode_str(segment).decode_utf8_lossy();
@@ -47,7 +46,8 @@ pub fn target(endpoint: &Endpoint, path: &str, query: Option<&str>) -> Result<Ur
     uri.path_and_query(whole).build().map_err(Status::internal)
 }
 
-/// The request for the member: at `target`, with `token`, for `user`.
+/// Returns the request for the member: with URL `target` and bearer token `token`, on behalf of
+/// `user`.
 pub fn to_member(
     request: Request<Body>,
     target: Uri,
@@ -56,7 +56,7 @@ pub fn to_member(
 ) -> Result<Request<Body>, Status> {
     let (parts, body) = request.into_parts();
     let mut headers = parts.headers;
-    // Only HTTP/1.1 can switch to any protocol.
+    // Only HTTP/1.1 supports upgrades to other protocols.
     let protocol = hop_by_hop::upgrade(&headers).filter(|_| parts.version == Version::HTTP_11);
     hop_by_hop::remove(&mut headers);
     let is_of_identity = |name: &HeaderName| OF_IDENTITY.iter().any(|start| name.as_str().starts_with(start));
@@ -80,8 +80,8 @@ pub fn to_member(
     Ok(request)
 }
 
-/// Names the user and the groups, as Karmada does. The uid and extra fields stay here: the role of
-/// Karmada's impersonator does not allow them.
+/// Adds headers that name the user and the groups, as Karmada does. The UID and extra fields are
+/// omitted, because the role of Karmada's impersonator does not allow them.
 fn name_user(headers: &mut HeaderMap, user: &User) -> Result<(), Status> {
     let value = |text: &str| {
         HeaderValue::from_bytes(text.as_bytes())

@@ -9,20 +9,20 @@ use tokio::io::AsyncReadExt;
 use ballast_host::Host;
 use ballast_k8s::names;
 
-/// The largest value of a Secret, in bytes: as large as Kubernetes lets a whole Secret be.
+/// Maximum size of a value in bytes: the maximum size of a whole Secret in Kubernetes.
 const VALUE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The Secrets that Clusters refer to.
 pub enum Secrets {
-    /// Those of the host cluster.
+    /// Secrets of the host cluster.
     Host(Host),
-    /// Files `NAMESPACE/NAME/KEY` below a folder, as a pod mounts Secrets.
+    /// Files `NAMESPACE/NAME/KEY` in a folder, laid out like Secrets mounted in a pod.
     Folder(PathBuf),
     Nowhere,
 }
 
 impl Secrets {
-    /// One value of a Secret. Fails with a sentence that names the Secret.
+    /// Returns one value of a Secret. The error is a sentence that names the Secret.
     pub async fn value(&self, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, String> {
         let failed = |why: String| format!("secret {namespace}/{name}: {why}");
         let value = match self {
@@ -32,7 +32,8 @@ impl Secrets {
                 found.remove(key)
             }
             Secrets::Folder(folder) => {
-                // A name from an object becomes a path, so it must be one that Kubernetes allows.
+                // The name becomes part of a path, so only names that Kubernetes allows are
+                // accepted.
                 if !names::dns_label_faults(namespace).is_empty() || !names::subdomain_faults(name).is_empty() {
                     return Err(failed("that is no name of a secret".to_owned()));
                 }
@@ -48,7 +49,7 @@ impl Secrets {
     }
 }
 
-/// `None` if there is no such file.
+/// Returns the content of a file, or `None` if it does not exist.
 async fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let file = match tokio::fs::File::open(path).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

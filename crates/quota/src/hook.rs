@@ -10,7 +10,7 @@ use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_k8s::{Details, GroupResource, MemberPath, Object, Status};
 use ballast_watch::{CommitHook, CommitHookFactory, Draft, Expect, View, Write};
 
-/// The reason of a refusal, and of the condition `Scheduled` of a binding that was refused.
+/// The reason of a rejected write, and of the condition `Scheduled` of a rejected binding.
 pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
 
 /// Applies quotas to the commits of the log.
@@ -32,12 +32,12 @@ impl CommitHookFactory for Quotas {
 /// The quotas that the writes of one transaction change.
 #[derive(Clone, Default)]
 pub(super) struct QuotaHook {
-    /// By namespace, in the order of the quotas' names.
+    /// By namespace, ordered by the quotas' names.
     quotas: BTreeMap<Arc<str>, Vec<TrackedQuota>>,
 }
 
 impl QuotaHook {
-    /// Returns the quotas of a namespace. They are read when they are first needed.
+    /// Returns the quotas of a namespace. The first use reads them.
     pub fn of(&mut self, view: &View, namespace: &Arc<str>) -> &mut Vec<TrackedQuota> {
         self.quotas.entry(Arc::clone(namespace)).or_insert_with(|| {
             let quotas = view.list(FEDERATED_RESOURCE_QUOTAS, Some(namespace));
@@ -69,7 +69,8 @@ impl QuotaHook {
         Ok(())
     }
 
-    /// Another writer has written a quota. Its status may be wrong, so the usage is counted again.
+    /// Replaces a quota that another writer has written. Its status may be wrong, so the usage is
+    /// counted again.
     fn replace(&mut self, view: &View, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) {
         let Some(Object { key, .. }) = after.or(before).map(|object| &**object) else { return };
         let quotas = self.of(view, &key.namespace);

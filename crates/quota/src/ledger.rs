@@ -1,7 +1,7 @@
-//! The quotas of a plan: their usage after changes that are planned and not written.
+//! The quotas of a plan: their usage after the planned changes, which are not written yet.
 //!
 //! The quotas are enforced when the plan is written. The ledger counts in the same way, in the
-//! order of the planned changes, so that no write of a plan is refused later.
+//! order of the planned changes, so that no write of a plan is rejected later.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_k8s::Object;
 use ballast_watch::View;
 
-/// The quotas of one view. Those of a namespace are read when they are first needed; a namespace
-/// without a quota costs one look-up.
+/// The quotas of one view. The first use of a namespace reads its quotas. A namespace without a
+/// quota costs one look-up.
 pub struct QuotaLedger {
     view: Arc<View>,
     hook: QuotaHook,
 }
 
-/// A quota does not allow a change.
+/// An error: a quota does not allow a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// The message of the refusal.
+    /// The message of the rejection.
     pub message: String,
     /// The limits that would allow the change.
     pub remedy: String,
 }
 
-/// How much more of a binding a quota allows.
+/// The further copies of a binding that a quota allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headroom {
     pub copies: i64,
@@ -42,8 +42,8 @@ impl QuotaLedger {
         QuotaLedger { view, hook: QuotaHook::default() }
     }
 
-    /// Returns whether the quotas allow the binding to go from so many replicas on each cluster to
-    /// so many.
+    /// Checks whether the quotas allow the binding to change from the replicas `from` to the
+    /// replicas `to`, each with one number per cluster.
     pub fn check(&mut self, binding: &Object, from: &[i32], to: &[i32]) -> Result<(), Exceeded> {
         let Some(quotas) = self.quotas(binding) else { return Ok(()) };
         let difference = Usage::on(binding, to).minus(Usage::on(binding, from));
@@ -56,15 +56,15 @@ impl QuotaLedger {
         Ok(())
     }
 
-    /// Adds a planned change. It may also lower the usage.
+    /// Records a planned change. It may also lower the usage.
     pub fn take(&mut self, binding: &Object, from: &[i32], to: &[i32]) {
         let Some(quotas) = self.quotas(binding) else { return };
         let difference = Usage::on(binding, to).minus(Usage::on(binding, from));
         quotas.iter_mut().for_each(|tracked| tracked.take(&difference));
     }
 
-    /// Returns how often `each` more of the binding fits in the tightest quota. `None` means no
-    /// quota limits it.
+    /// Returns how many further `each` of the binding fit in the tightest quota. `None` if no quota
+    /// limits it.
     pub fn headroom(&mut self, binding: &Object, each: &[i32]) -> Option<Headroom> {
         let quotas = self.quotas(binding)?;
         let each = Usage::more(binding, each);
@@ -72,7 +72,7 @@ impl QuotaLedger {
         quotas.iter().filter_map(left).min_by_key(|left| left.copies)
     }
 
-    /// Returns the quotas of the binding's namespace. `None` if there is none, or quotas do not
+    /// Returns the quotas of the binding's namespace. `None` if there are none, or if quotas do not
     /// apply to bindings of this kind.
     fn quotas(&mut self, binding: &Object) -> Option<&mut Vec<TrackedQuota>> {
         let is_charged = binding.key.resource == RESOURCE_BINDINGS;

@@ -10,7 +10,7 @@
 //! again only when the quota itself is written. In a namespace without a quota, a write costs one
 //! look-up.
 //!
-//! A plan uses its own `QuotaLedger`, so that it contains no change that a quota would refuse.
+//! A plan uses its own `QuotaLedger`, so that it contains no change that a quota would reject.
 //!
 //! Differs from Karmada (D53): only an increase is compared with the limit. A binding may shrink,
 //! move or be evicted although its namespace is over the limit, as with a ResourceQuota.
@@ -41,8 +41,8 @@ pub use hook::{QUOTA_EXCEEDED, Quotas};
 pub use ledger::{Exceeded, Headroom, QuotaLedger};
 pub use tracked_quota::has_more_capacity;
 
-/// Returns the status of a quota as it should be at this view; `None` where the quota cannot be
-/// read. What the clusters report stays.
+/// Returns the desired status of a quota at this view, or `None` if the quota is malformed. The
+/// part that clusters report is kept.
 pub fn counted(view: &View, quota: &Arc<Object>) -> Option<FederatedResourceQuotaStatus> {
     tracked_quota::TrackedQuota::counted(view, quota).map(|tracked| tracked.status())
 }

@@ -1,4 +1,4 @@
-//! Quotas over many transactions, and single rules.
+//! Tests of quotas over many transactions, and of single rules.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn tree(value: Value) -> serde_json::Map<String, Value> {
     tree
 }
 
-/// Quotas are changed, and never deleted.
+/// Returns the written document. A hook never deletes a quota.
 fn document_of(write: &Write) -> &Document {
     let Draft::Put(document) = &write.draft else { panic!("a hook deletes no quota") };
     document
@@ -40,7 +40,7 @@ fn binding(name: &str, spec: Value) -> Arc<Object> {
     object(key, json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec}))
 }
 
-/// Returns a binding of one resource on clusters with so many replicas each.
+/// Returns a binding of one resource on clusters with these replicas.
 fn uses(name: &str, cpu: &str, replicas: &[i64]) -> Arc<Object> {
     let clusters: Vec<Value> =
         replicas.iter().map(|count| json!({"name": format!("m{count}"), "replicas": count})).collect();
@@ -93,7 +93,7 @@ fn qu1_replicas_that_are_being_evicted_count_once_with_those_that_replace_them()
     assert_eq!(usage(1, &[], &[("a", 100), ("b", 100)]), "199", "more than the workload has");
 }
 
-/// What a write replaces, and what it writes.
+/// The object before and after a write.
 type Written = (Option<Arc<Object>>, Option<Arc<Object>>);
 
 /// Returns the status after these writes in one transaction, or the first refusal.
@@ -179,10 +179,10 @@ const NAMES: usize = 5;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// A binding is written: its name, its request in thousandths, its replicas by cluster.
+    /// Writes a binding: its name, its request in thousandths, and its replicas by cluster.
     Write(usize, i64, Vec<i64>),
     Delete(usize),
-    /// A quota is written: its name, and its limit in thousandths.
+    /// Writes a quota: its name, and its limit in thousandths.
     Limit(usize, i64),
     Drop(usize),
 }
@@ -196,7 +196,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Returns the usage of all bindings, by arithmetic alone.
+/// Returns the usage of all bindings, computed independently.
 fn sum(view: &View) -> Quantity {
     let bindings = view.list(RESOURCE_BINDINGS, Some("shop"));
     bindings.fold(Quantity::ZERO, |sum, binding| {
@@ -211,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Over any transactions, the reported usage of a quota is that of its bindings, and no
-    /// accepted write has raised it above the limit.
+    /// accepted write raises it above the limit.
     #[test]
     fn qu5_what_is_told_is_the_sum_and_no_write_raises_it_above_the_limit(
         transactions in prop::collection::vec(prop::collection::vec(operation(), 1..5), 1..12),
@@ -228,7 +228,7 @@ proptest! {
                     }
                     Operation::Delete(name) => (Key::namespaced(RESOURCE_BINDINGS, "shop", format!("b{name}").as_str()), None),
                     Operation::Limit(name, limit) => {
-                        // The status is whatever the client sent.
+                        // The client sends an arbitrary status.
                         let after = quota(&format!("q{name}"), json!({"cpu": format!("{limit}m")}), json!({}));
                         (after.key.clone(), Some(after))
                     }

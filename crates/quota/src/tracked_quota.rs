@@ -11,13 +11,14 @@ use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_k8s::{Document, Edit, MemberPath, Notation, Object, Parts, Quantity};
 use ballast_watch::View;
 
-/// A quota and its usage so far.
+/// A quota and its current usage.
 #[derive(Clone)]
 pub struct TrackedQuota {
     object: Arc<Object>,
     quota: Arc<FederatedResourceQuota>,
     entries: BTreeMap<Box<str>, Entry>,
-    /// A sum was cut to the largest amount that a `Quantity` can hold, so it may be too low.
+    /// Whether a sum was cut to the largest amount that a `Quantity` can hold, so it may be too
+    /// low.
     overflowed: bool,
 }
 
@@ -31,14 +32,14 @@ struct Entry {
 }
 
 impl TrackedQuota {
-    /// Returns the quota with the usage in its status. Where the status is incomplete, the bindings
-    /// are counted.
+    /// Creates the quota with the usage in its status. If the status is incomplete, the bindings
+    /// are counted. `None` if the quota is malformed.
     pub fn of(view: &View, object: &Arc<Object>) -> Option<TrackedQuota> {
         let mut tracked = TrackedQuota::new(object)?;
         let status = &tracked.quota.status;
         let is_current = status.overall == tracked.quota.spec.overall;
         for (resource, entry) in &mut tracked.entries {
-            // The status leaves out unused resources.
+            // The status omits unused resources.
             let used = status.overall_used.get(resource);
             let used = used.map_or(Some(Quantity::ZERO), |used| used.text().parse::<Quantity>().ok());
             match used.filter(|used| is_current && !used.is_at_bound()) {
@@ -49,7 +50,8 @@ impl TrackedQuota {
         Some(tracked)
     }
 
-    /// Returns the quota with the usage of all bindings of its namespace.
+    /// Creates the quota with the usage of all bindings of its namespace. `None` if it is
+    /// malformed.
     pub fn counted(view: &View, object: &Arc<Object>) -> Option<TrackedQuota> {
         let mut tracked = TrackedQuota::new(object)?;
         if !tracked.entries.is_empty() {
@@ -60,7 +62,7 @@ impl TrackedQuota {
         Some(tracked)
     }
 
-    /// Returns the quota without usage. `None` if it cannot be read, so it limits nothing.
+    /// Creates the quota without usage. `None` if it is malformed: then it limits nothing.
     fn new(object: &Arc<Object>) -> Option<TrackedQuota> {
         let quota = object.typed::<FederatedResourceQuota>().ok()?;
         let entry = |(resource, limit): (&String, &core::Quantity)| {
@@ -80,7 +82,7 @@ impl TrackedQuota {
         &self.object.key.namespace
     }
 
-    /// Refuses a change that raises a resource above its limit, with upstream's message (QU3).
+    /// Rejects a change that raises a resource above its limit, with upstream's message (QU3).
     pub fn check(&self, difference: &Usage) -> Result<(), String> {
         for (resource, Entry { limit, used, notation }) in &self.entries {
             let more = difference.get(resource);
@@ -107,7 +109,8 @@ impl TrackedQuota {
         told.collect()
     }
 
-    /// Returns how often `each` fits into the rest. `None`: none of its resources is limited.
+    /// Returns how often `each` fits into the remaining amounts. `None` if none of its resources is
+    /// limited.
     pub fn fits(&self, each: &Usage) -> Option<i64> {
         let counts = self.entries.iter().filter_map(|(resource, Entry { limit, used, .. })| {
             let each = each.get(resource).nanos();
@@ -116,7 +119,7 @@ impl TrackedQuota {
         counts.min().map(|count| i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// Adds a change that was checked.
+    /// Adds a change that was checked to the usage.
     pub fn take(&mut self, difference: &Usage) {
         for (resource, amount) in difference.iter() {
             let Some(entry) = self.entries.get_mut(resource) else { continue };
@@ -125,7 +128,7 @@ impl TrackedQuota {
         }
     }
 
-    /// Returns the status with this usage. As upstream, it leaves out unused resources.
+    /// Returns the status with this usage. As upstream, it omits unused resources.
     pub fn status(&self) -> FederatedResourceQuotaStatus {
         let used = self.entries.iter().filter(|(_, entry)| entry.used != Quantity::ZERO).map(|(resource, entry)| {
             let amount = entry.notation.write(entry.used);
@@ -159,17 +162,17 @@ impl TrackedQuota {
 const OVERALL: &[&str] = &["status", "overall"];
 const OVERALL_USED: &[&str] = &["status", "overallUsed"];
 
-/// The members of a quota that only this module writes.
+/// The members of a quota that only this crate writes.
 pub const KEPT: &[MemberPath] = &[OVERALL, OVERALL_USED];
 
-/// Returns whether a binding may fit after this change of a quota that did not fit before.
+/// Returns whether bindings may fit after this change of a quota that did not fit before.
 pub fn has_more_capacity(before: Option<&Object>, after: Option<&Object>) -> bool {
     let read = |object: Option<&Object>| object.and_then(|object| object.typed::<FederatedResourceQuota>().ok());
     let Some(before) = read(before) else { return false };
     let Some(after) = read(after) else { return true };
     before.spec.overall.keys().any(|resource| match (room(&after, resource), room(&before, resource)) {
         (Some(now), Some(then)) => now > then,
-        // There is no limit any more.
+        // The limit was removed.
         (None, _) => true,
         (Some(_), None) => false,
     })

@@ -1,8 +1,8 @@
 //! The usage of a binding (QU1): its replicas on its clusters, and replicas that are being evicted.
 //!
 //! Replicas that leave a cluster hold capacity there until the eviction is over. They count as the
-//! same replicas as their replacements, so that a failover neither exceeds a quota nor gives its
-//! share to others meanwhile. Beyond the size of the workload, they count as further replicas.
+//! same replicas as their replacements, so that a failover neither exceeds a quota nor releases the
+//! share for others in between. Beyond the size of the workload, they count as further replicas.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -60,8 +60,8 @@ struct Eviction {
 }
 
 impl Spec {
-    /// Returns the usage with these replicas, one number for each cluster, and `leaving` ones on
-    /// others.
+    /// Returns the usage of `targets`, with one number of replicas per cluster, and of the
+    /// `leaving` replicas on other clusters.
     fn on(&self, targets: &[i32], leaving: Leaving) -> Usage {
         let mut usage = Usage::default();
         if self.components.is_empty() {
@@ -77,7 +77,8 @@ impl Spec {
         usage
     }
 
-    /// Returns a cluster that is a target holds what is assigned to it.
+    /// Returns the replicas that are being evicted from clusters which are no targets. The replicas
+    /// on a target are counted with the target.
     fn leaving(&self) -> Leaving {
         let mut leaving = Leaving::default();
         if self.graceful_eviction_tasks.is_empty() {
@@ -99,7 +100,7 @@ struct Leaving {
     sets: i64,
 }
 
-/// Returns the copies that count, of a workload of `wanted` copies.
+/// Returns the copies that count for a workload of `wanted` copies.
 fn held(assigned: i64, leaving: i64, wanted: i64) -> i64 {
     let all = assigned.saturating_add(leaving);
     let moving = leaving.min(wanted.max(assigned));
@@ -107,20 +108,20 @@ fn held(assigned: i64, leaving: i64, wanted: i64) -> i64 {
 }
 
 impl Usage {
-    /// Returns a binding that cannot be read uses nothing: it cannot be placed.
+    /// Computes the usage of a binding. A malformed one uses nothing, because it cannot be placed.
     pub fn of(binding: &Object) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         let targets: Vec<i32> = spec.clusters.iter().map(|target| target.replicas).collect();
         spec.on(&targets, spec.leaving())
     }
 
-    /// Returns the usage of the binding with these replicas, one number for each cluster.
+    /// Computes the usage of the binding with these replicas, one number per cluster.
     pub fn on(binding: &Object, targets: &[i32]) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         spec.on(targets, spec.leaving())
     }
 
-    /// Returns the usage of these replicas alone, one number for each cluster.
+    /// Computes the usage of these replicas alone, one number per cluster, without leaving ones.
     pub fn more(binding: &Object, targets: &[i32]) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         spec.on(targets, Leaving::default())
@@ -136,7 +137,7 @@ impl Usage {
         }
     }
 
-    /// This usage minus `other`.
+    /// Subtracts `other`.
     pub fn minus(mut self, other: Usage) -> Usage {
         for (resource, amount) in other.0 {
             let known = self.0.entry(resource).or_default();
@@ -154,7 +155,7 @@ impl Usage {
         self.0.get(resource).copied().unwrap_or_default()
     }
 
-    /// In the order of the resources' names.
+    /// Iterates over the amounts, ordered by the resources' names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
         self.0.iter().map(|(resource, amount)| (&**resource, *amount))
     }

@@ -1,28 +1,28 @@
-//! Pending evictions, and when the last one begins. Pure.
+//! Pending evictions, and when the last one begins.
 //!
-//! An eviction is of a binding, and takes one turn, however many of its clusters are lost. An
-//! eviction that is not due yet, because its cluster is lost for less than the eviction timeout or
-//! because a toleration still holds, is foreseen from the moment of the loss.
+//! An eviction affects one binding, and takes one turn, regardless of how many of its clusters are
+//! lost. An eviction that is not due yet, because its cluster is lost for less than the eviction
+//! timeout or because of a toleration, is predicted from the moment of the loss.
 
 use ballast_k8s::Time;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Backlog {
-    /// Bindings that a taint evicts, and whose turn has not come.
+    /// The number of bindings that a taint evicts, and whose turn has not come yet.
     pub waiting: i64,
-    /// Bindings that will have to leave, if nothing changes.
+    /// The number of bindings that will be evicted if nothing changes.
     pub foreseen: i64,
-    /// Since when the oldest one waits.
+    /// The time since which the oldest pending eviction is due.
     pub oldest: Option<Time>,
-    /// When the first foreseen eviction is due.
+    /// The time when the first predicted eviction is due.
     pub next_due: Option<Time>,
-    /// When the last one begins. `None`: none waits, or none may begin.
+    /// The time when the last eviction begins. `None` if there are no evictions, or the rate is 0.
     pub ends: Option<Time>,
 }
 
 impl Backlog {
-    /// Builds the backlog. `due` contains the time since which each binding has to leave, in any
-    /// order.
+    /// Builds the backlog. `due` contains the time at which the eviction of each binding is or was
+    /// due, in any order.
     pub fn of(due: &[Time], per_second: f64, now: Time) -> Backlog {
         let mut due = due.to_vec();
         due.sort_unstable();
@@ -31,7 +31,7 @@ impl Backlog {
         let ends = (per_second > 0.0 && !due.is_empty()).then(|| {
             let turn = 1.0 / per_second;
             let last = due.iter().enumerate().fold(f64::MIN, |last, (at, due)| {
-                // The first one goes at once, and each further one a turn later.
+                // The first eviction begins at once, and each further one a turn later.
                 let due = (due.seconds().max(now.seconds())) as f64;
                 if at == 0 { due } else { due.max(last + turn) }
             });
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn ng2_the_end_is_that_of_a_queue_with_one_server() {
-        // 338 bindings at one in two seconds: 11 minutes and 14 seconds.
+        // 338 bindings at one per two seconds: 11 minutes and 14 seconds.
         let due = vec![at(100); 338];
         let backlog = Backlog::of(&due, 0.5, at(160));
         assert_eq!((backlog.waiting, backlog.foreseen, backlog.oldest), (338, 0, Some(at(100))));
@@ -69,7 +69,7 @@ mod tests {
         let backlog = Backlog::of(&[at(400), at(400), at(400)], 0.5, at(100));
         assert_eq!((backlog.waiting, backlog.foreseen, backlog.next_due), (0, 3, Some(at(400))));
         assert_eq!(backlog.ends, Some(at(404)));
-        // A later one does not wait for expired ones.
+        // A later eviction does not wait for turns in the past.
         assert_eq!(Backlog::of(&[at(50), at(900)], 0.5, at(100)).ends, Some(at(900)));
     }
 

@@ -1,22 +1,22 @@
-//! Counts how much of the fleet is up: wanted, ready and missing replicas of the fleet, by cluster,
-//! region and namespace, and the evictions that wait. The page, the command line, columns and
-//! metrics all use it, so that they show the same numbers.
+//! Counts the availability of the fleet: desired, ready and missing replicas of the fleet, by
+//! cluster, region and namespace, and the pending evictions. The page, the command line, columns
+//! and metrics all use it, so that they show the same numbers.
 //!
-//! A replica is ready where an agent reports it ready and the cluster is reachable (its condition
+//! A replica is ready if an agent reports it as ready and the cluster is reachable (its condition
 //! `Ready` is True). So the replicas of a cluster are missing from the moment of its loss, although
-//! the agent's last report still calls them ready.
+//! the agent's last report still contains them as ready.
 //!
-//! *Invariants.* Ready and missing replicas of all clusters, with the replicas that have no
-//! cluster, are the wanted replicas of the fleet. A count is a function of the view: it does not
-//! matter which event came first, or whether the process restarted.
+//! *Invariants.* The sum of the ready and missing replicas of all clusters and of the unplaced
+//! replicas is the number of desired replicas of the fleet. A count is a function of the view: it
+//! does not depend on the order of events, or on restarts of the process.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `served`: what one binding wants, and what its clusters report
-//! - `rate`: how many bindings are evicted a second
-//! - `backlog`: the evictions that wait, and when the last one begins
+//! - `served`: the desired replicas of one binding, and the reports of its clusters
+//! - `rate`: the number of bindings that are evicted per second
+//! - `backlog`: the pending evictions, and when the last one begins
 //! - `tally`: the counts of a whole view
 
 mod backlog;

@@ -1,5 +1,5 @@
-//! How many bindings are evicted a second: by the server's flags, or by an EvictionLimit, which
-//! takes effect without a restart. Pure.
+//! The number of bindings that are evicted per second. The server's flags determine it, or an
+//! EvictionLimit, which takes effect without a restart.
 
 use ballast_api::ballast::v1alpha1::{EvictionLimit, SET_BY};
 use ballast_k8s::{GroupResource, Key, Quantity, Time};
@@ -7,25 +7,25 @@ use ballast_watch::View;
 
 pub const EVICTION_LIMITS: GroupResource = GroupResource::new("evictionlimits.ballast.dev");
 
-/// The name of the one EvictionLimit that has an effect.
+/// The name of the only EvictionLimit that has an effect.
 pub const EVICTION_LIMIT: &str = EvictionLimit::NAME;
 
 /// Evictions per second.
 ///
 /// If most clusters are not ready, the fault is more likely in the control plane. Then a large
-/// fleet is evicted from slowly, and a small one not at all. The rules and numbers are upstream's.
+/// fleet is evicted slowly, and a small one not at all. The rules and numbers are upstream's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EvictionRate {
     pub per_second: f64,
-    /// The rate while more than `unhealthy_share` of many clusters are not ready.
+    /// The rate while more than `unhealthy_share` of the clusters in a large fleet are not ready.
     pub secondary_per_second: f64,
     pub unhealthy_share: f64,
-    /// More clusters than this count as many.
+    /// The most clusters of a small fleet.
     pub large_fleet: usize,
 }
 
 impl Default for EvictionRate {
-    /// Upstream's numbers.
+    /// Returns upstream's numbers.
     fn default() -> EvictionRate {
         EvictionRate { per_second: 0.5, secondary_per_second: 0.1, unhealthy_share: 0.55, large_fleet: 10 }
     }
@@ -45,7 +45,7 @@ impl EvictionRate {
     }
 }
 
-/// What sets the rate of evictions.
+/// The source of the eviction rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateSource {
     /// The flags of the server.
@@ -56,21 +56,21 @@ pub enum RateSource {
     Limit,
 }
 
-/// The rate that holds now.
+/// The effective rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateInForce {
     pub per_second: f64,
     pub source: RateSource,
-    /// When the EvictionLimit ends.
+    /// The end of the EvictionLimit.
     pub until: Option<Time>,
-    /// The user who set the EvictionLimit, and the reason that the user gave.
+    /// The user who created the EvictionLimit, and the reason in its note.
     pub set_by: Option<String>,
     pub note: Option<String>,
 }
 
 impl RateInForce {
-    /// Returns an EvictionLimit is the decision of a person, so it holds however many clusters are
-    /// not ready.
+    /// Returns the effective rate. An EvictionLimit is the decision of a person, so it applies
+    /// regardless of how many clusters are not ready.
     pub fn of(view: &View, flags: EvictionRate, clusters: usize, unready: usize, now: Time) -> RateInForce {
         let limit = view.get(&Key::cluster(EVICTION_LIMITS, EVICTION_LIMIT));
         let limit = limit.filter(|object| !object.deleting).and_then(|object| object.typed::<EvictionLimit>().ok());

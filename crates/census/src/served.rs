@@ -1,4 +1,4 @@
-//! The desired replicas of one binding, and the reports of its clusters. Pure.
+//! The desired replicas of one binding, and the reports of its clusters.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,21 +10,22 @@ use ballast_k8s::{Object, Time};
 /// The replica data of one version of a binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Served {
-    /// The replicas that the workload should have, over all clusters.
+    /// The desired number of replicas, over all clusters.
     pub wanted: i64,
     targets: Box<[Target]>,
-    /// Clusters that it is evicted from, with the replicas that they still report as ready.
+    /// Clusters that the workload is evicted from, with the replicas that they still report as
+    /// ready.
     leaving: Box<[(Arc<str>, i64)]>,
-    /// When the oldest of its evictions began.
+    /// The start of the oldest eviction.
     pub leaving_since: Option<Time>,
     tolerations: Box<[Toleration]>,
-    /// Whether taints evict it at all: nothing is evicted while scheduling is suspended.
+    /// Whether taints evict the workload. They evict nothing while scheduling is suspended.
     evictable: bool,
     /// Whether the scheduler found no placement for some of its replicas.
     pub is_unschedulable: bool,
 }
 
-/// So many reports are looked at for each cluster; more are found by name.
+/// The most reports that are searched linearly for each cluster.
 const LOOKED_AT_MAX: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,15 +35,16 @@ struct Target {
     ready: i64,
 }
 
-/// The replicas of a binding on one cluster. `ready` and `missing` are the wanted ones there.
+/// The replicas of a binding on one cluster. The sum of `ready` and `missing` is the desired number
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedShare {
     pub cluster: Arc<str>,
     pub ready: i64,
     pub missing: i64,
-    /// The ready replicas that an eviction keeps until their replacement is ready.
+    /// Ready replicas that an eviction keeps until their replacement is ready.
     pub leaving: i64,
-    /// Replicas that are assigned here, while others serve in their stead elsewhere.
+    /// Replicas that are assigned to the cluster, but are still served by other clusters.
     pub arriving: i64,
 }
 
@@ -54,8 +56,8 @@ pub struct ServedShares {
 }
 
 impl Served {
-    /// Reads a binding. A malformed one has no desired replicas. `names` has one copy of each
-    /// cluster name.
+    /// Parses a binding. A malformed one has no desired replicas. `names` interns the cluster
+    /// names.
     pub fn of(object: &Object, names: &mut HashSet<Arc<str>>) -> Served {
         let content = object.text.content();
         let Ok(binding) = PartialBinding::of(&content) else { return Served::default() };
@@ -64,7 +66,7 @@ impl Served {
         let replicas = i64::from(spec.replicas().max(0));
         let evicted_from = spec.evicted_from();
         let reports = if replicas > 0 { binding.reports() } else { Vec::new() };
-        // A few are found soonest by looking at each. A client may write tens of thousands.
+        // A linear search is fastest for a few reports, but a client may write tens of thousands.
         let by_cluster: HashMap<&str, &PartialReport<'_>> = match reports.len() > LOOKED_AT_MAX {
             true => reports.iter().rev().map(|report| (&*report.cluster_name, report)).collect(),
             false => HashMap::new(),
@@ -93,7 +95,7 @@ impl Served {
         Served { wanted, targets, leaving, leaving_since, tolerations, evictable, is_unschedulable }
     }
 
-    /// Returns the clusters that the binding is placed on.
+    /// Returns the clusters that the binding is assigned to.
     pub fn clusters(&self) -> impl Iterator<Item = &Arc<str>> {
         self.targets.iter().map(|target| &target.cluster)
     }
@@ -109,9 +111,9 @@ impl Served {
 
     /// Divides the desired replicas into ready and missing ones, by cluster.
     ///
-    /// A replica that a cluster still serves while the workload leaves it is ready there, and not
-    /// missing where it goes: it is not down. More replicas than are wanted, as in the middle of a
-    /// move, count as far as they are wanted.
+    /// A replica that a cluster still serves during an eviction is ready there. It is not missing
+    /// on the new cluster, because it is not down. Surplus replicas, as in the middle of a move,
+    /// are not counted.
     pub fn shares(&self, is_reachable: impl Fn(&str) -> bool) -> ServedShares {
         let mut rest = self.wanted;
         let mut take = |offered: i64| {
@@ -148,7 +150,7 @@ impl Served {
     }
 }
 
-/// Returns the replicas that a report calls ready. Kubernetes leaves `readyReplicas: 0` out. For a
+/// Returns the number of ready replicas in a report. Kubernetes omits `readyReplicas: 0`. For a
 /// report without numbers, the health of the object decides.
 fn ready(report: &PartialReport<'_>, assigned: i64) -> i64 {
     match report.ready_replicas() {
@@ -188,7 +190,7 @@ mod tests {
         json!({"clusterName": cluster, "applied": true, "status": status})
     }
 
-    /// By cluster: ready and missing. Then what has no cluster.
+    /// Returns ready and missing replicas by cluster, and the unplaced replicas.
     fn shares(served: &Served, lost: &[&str]) -> (Vec<(String, i64, i64)>, i64) {
         let ServedShares { by_cluster, unplaced } = served.shares(|name| !lost.contains(&name));
         let sum: i64 = by_cluster.iter().map(|share| share.ready + share.missing).sum();
@@ -263,7 +265,7 @@ mod tests {
         let rest = served(on(json!([{"name": "b", "replicas": 2}])), Some(&two));
         assert_eq!((whole.wanted, rest.wanted), (4, 4));
         assert_eq!(shares(&rest, &["a"]), (vec![("b".to_owned(), 2, 0)], 2), "one copy has no cluster");
-        // A divided workload wants its replicas, wherever they were.
+        // A divided workload needs its replicas, regardless of its former clusters.
         let divided = served(divided(2, &[("b", 2)]), Some(&two));
         assert_eq!(divided.wanted, 2);
     }
@@ -288,7 +290,7 @@ mod tests {
         assert_eq!([ready(bare("Healthy")), ready(bare("Unhealthy")), ready(json!([]))], [3, 0, 0]);
         let odd = |ready: Value| json!([{"clusterName": "a", "applied": true, "status": {"readyReplicas": ready}}]);
         assert_eq!([ready(odd(json!(-7))), ready(odd(json!(9_999_999_999_i64))), ready(odd(json!(7)))], [0, 0, 3]);
-        // A ConfigMap has no replicas, and misses none.
+        // A ConfigMap has no replicas, so none are missing.
         let plain = served(json!({"clusters": [{"name": "a"}]}), bare("Unhealthy"));
         assert_eq!((plain.wanted, plain.shares(|_| false).unplaced), (0, 0));
     }

@@ -1,8 +1,8 @@
 //! The counts of a whole view.
 //!
-//! Each version of a binding is read once, and cached. So a further count of a fleet costs one
-//! look-up per binding, some 100 ns, and reads only changed ones. A version is known by its
-//! revision, because a revision is one change, and equal versions share their data: of a million
+//! Each version of a binding is parsed once, and cached. So a further count of a fleet costs one
+//! look-up per binding, some 100 ns, and parses only changed bindings. The revision identifies a
+//! version, because each change has another revision. Equal versions share their data: of a million
 //! bindings, the rest takes some 40 bytes each.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,22 +19,24 @@ use super::served::{Served, ServedShare};
 
 pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
-/// Names of clusters that are remembered beyond those that exist. Bindings may name any cluster.
+/// The most cluster names that are interned. Unused names are removed beyond it, because bindings
+/// may name any cluster.
 const NAMES_MAX: usize = 10_000;
 
-/// Old versions are forgotten when they are more than this part of those that are there.
+/// Old versions are removed when their number exceeds that of the current ones, divided by this.
 const OLD_SHARE: usize = 4;
 
-/// How taints evict, as far as counts need to know.
+/// The rules by which taints evict, as far as counts depend on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ForecastRules {
-    /// `None`: taints evict nothing.
+    /// `None` if taints evict nothing.
     pub rate: Option<EvictionRate>,
-    /// After how many seconds a cluster that is not ready gets a NoExecute taint. `None`: never.
+    /// The number of seconds after which a cluster that is not ready gets a NoExecute taint. `None`
+    /// means never.
     pub evicted_after_seconds: Option<i64>,
 }
 
-/// ReplicaTally. `ready` and `missing` add up to `wanted`.
+/// Numbers of workloads and replicas. The sum of `ready` and `missing` is `wanted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaTally {
     pub workloads: i64,
@@ -52,20 +54,20 @@ impl ReplicaTally {
     }
 }
 
-/// One cluster. One that bindings name and that does not exist is listed, too.
+/// The counts of one cluster. Clusters that bindings name and that do not exist are included.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterTally {
     pub region: Arc<str>,
-    /// The status of the condition `Ready`. Empty: there is no such cluster.
+    /// The status of the condition `Ready`. Empty if the cluster does not exist.
     pub status: String,
     /// The last transition time of the condition.
     pub since: Option<Time>,
     pub replicas: ReplicaTally,
-    /// The ready replicas that evictions keep here until their replacement is ready.
+    /// Ready replicas that evictions keep here until their replacement is ready.
     pub leaving: i64,
-    /// Replicas that are assigned here, while others serve in their stead elsewhere.
+    /// Replicas that are assigned here, but are still served by other clusters.
     pub arriving: i64,
-    /// Bindings that wait for their eviction from here, or will.
+    /// The number of bindings with a pending or predicted eviction from here.
     pub to_evict: i64,
 }
 
@@ -84,22 +86,23 @@ impl ClusterTally {
 pub struct FleetTally {
     pub revision: Revision,
     pub total: ReplicaTally,
-    /// Wanted replicas that have no cluster. They are missing, too.
+    /// Desired replicas without a cluster. They also count as missing.
     pub unplaced: i64,
-    /// Workloads that the scheduler found no placement for, for some of their replicas.
+    /// Workloads with replicas that the scheduler found no placement for.
     pub unschedulable: i64,
     pub clusters: BTreeMap<Arc<str>, ClusterTally>,
-    /// By region; empty for clusters without one. A workload counts once in each of its regions.
+    /// Counts by region. Empty for clusters without a region. A workload counts once in each of its
+    /// regions.
     pub regions: BTreeMap<Arc<str>, ReplicaTally>,
-    /// By namespace; empty for bindings without one.
+    /// Counts by namespace. Empty for bindings without one.
     pub namespaces: BTreeMap<Arc<str>, ReplicaTally>,
-    /// For each binding that must leave a cluster: since or from when.
+    /// For each binding to evict, the time at which the eviction is or was due.
     pub due: Vec<Time>,
-    /// Bindings that are leaving clusters, and whose replacement is not healthy yet.
+    /// The number of bindings that are leaving clusters without a healthy replacement yet.
     pub leaving: i64,
-    /// When the oldest of the evictions that have begun did so.
+    /// The start of the oldest eviction in progress.
     pub leaving_since: Option<Time>,
-    /// The bindings that want replicas and have none ready.
+    /// The bindings with desired replicas and without ready ones.
     pub down: Vec<(Key, DownCause)>,
 }
 
@@ -145,7 +148,7 @@ pub struct Census {
 #[derive(Default)]
 struct State {
     known: HashMap<Revision, Arc<Served>>,
-    /// The shared data of versions.
+    /// The versions by content, which equal versions share.
     served: HashSet<Arc<Served>>,
     names: HashSet<Arc<str>>,
     /// The newest revision that was counted.
@@ -160,7 +163,7 @@ impl Census {
 
     /// Returns the counts of this view.
     pub fn count(&self, view: &View, rules: ForecastRules, now: Time) -> Arc<FleetTally> {
-        // A panic may have left some versions out, and these are read again.
+        // After a panic, some versions may be missing. They are parsed again.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) =
             state.newest.as_ref().filter(|(by, known)| *by == rules && known.revision == view.revision)
@@ -182,7 +185,7 @@ impl Census {
 impl State {
     fn count(&mut self, view: &View, namespace: Option<&str>, rules: ForecastRules, now: Time) -> FleetTally {
         if view.revision < self.counted {
-            // The log went back to an earlier revision, and has other changes since.
+            // The log was reset to an earlier revision, and has other changes since.
             self.known.clear();
         }
         self.counted = view.revision;
@@ -226,7 +229,7 @@ impl State {
         served
     }
 
-    /// Forgets the versions that are not in this view.
+    /// Removes the versions that are not in this view.
     fn forget_old(&mut self, view: &View) {
         let known = &mut self.known;
         let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
@@ -295,8 +298,8 @@ fn described(cluster: &Cluster) -> ClusterTally {
     }
 }
 
-/// Returns the NoExecute taints that the cluster has, and the one that it gets if it stays as it
-/// is.
+/// Returns the NoExecute taints of the cluster, and the one that it will get if its condition does
+/// not change.
 fn evicting_taints(cluster: &Cluster, rules: ForecastRules) -> Vec<Taint> {
     if rules.rate.is_none() {
         return Vec::new();
@@ -394,7 +397,7 @@ mod tests {
         let missing: i64 = after.clusters.values().map(|cluster| cluster.replicas.missing).sum();
         assert_eq!(missing + after.unplaced, after.total.missing);
         assert_eq!((after.readiness(), after.clusters["a"].to_evict), ((3, 1), 10));
-        // Evictions are foreseen: ten bindings from 03:05:00 on, one in two seconds.
+        // Evictions are predicted: ten bindings from 03:05:00 on, one per two seconds.
         let backlog = Backlog::of(&after.due, 0.5, now);
         assert_eq!((backlog.foreseen, backlog.ends), (10, Some(at("2026-11-27T03:05:18Z"))));
         assert_eq!(census.count_namespace(&view, "shop", RULES, now).total, after.total);

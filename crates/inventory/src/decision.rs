@@ -1,5 +1,5 @@
-//! The decision about a workload: the clusters of a binding of Karmada's family, or those of all
-//! bindings of a Fleet placement. Pure.
+//! The decision about a workload: the clusters of a Karmada binding, or of all bindings of a
+//! KubeFleet placement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use ballast_api::multicluster::v1alpha1::{
 use ballast_k8s::{Key, Object, read_json};
 use ballast_watch::View;
 
-/// The most clusters of a slice, as upstream bounds it.
+/// The most clusters of a slice, as in upstream's schema.
 pub(crate) const SLICE_CLUSTERS_MAX: usize = 100;
-/// The longest value of a label.
+/// The most bytes of a label's value.
 const LABEL_BYTES_MAX: usize = 63;
-/// The longest name of an object.
+/// The most bytes of an object's name.
 const NAME_BYTES_MAX: usize = 253;
-/// The reasons of a binding of Karmada's family. The condition Scheduled of the binding has more.
+/// The reason of a target of a Karmada binding. The condition Scheduled of the binding has details.
 const SCHEDULED: &str = "Scheduled";
-/// An eviction keeps the copy on this cluster until its task ends. Programs that follow decisions
-/// remove copies on other clusters.
+/// The reason of a cluster that the workload is being evicted from. Its copy stays until the
+/// eviction task ends. Programs that follow decisions remove the copies on other clusters.
 const EVICTING: &str = "BeingEvicted";
 
-/// The fields of a Karmada binding that determine its decision. A write that leaves them unchanged
+/// The fields of a Karmada binding that determine its decision. A write that changes none of them
 /// changes no decision.
 #[derive(Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -79,7 +79,7 @@ impl Decided {
     }
 }
 
-/// The same fields of a KubeFleet binding.
+/// The fields of a KubeFleet binding that determine its decision.
 #[derive(Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct FleetDecided {
@@ -106,7 +106,7 @@ impl FleetDecided {
     }
 }
 
-/// Returns the decisions about the placements with this name whose decisions are in this namespace.
+/// Returns the desired decisions in this namespace, about the placements with this name.
 pub(crate) fn wanted(inventory: &Inventory, view: &View, namespace: &Arc<str>, name: &Arc<str>) -> Vec<Wanted> {
     let sources = PLACEMENTS.into_iter().filter_map(|(kind, suffix)| {
         let key = Key { resource: kind, namespace: Arc::clone(namespace), name: Arc::clone(name) };
@@ -131,7 +131,7 @@ fn slices(inventory: &Inventory, view: &View, namespace: &Arc<str>, name: String
         Key::namespaced(PLACEMENT_DECISIONS, Arc::clone(namespace), name)
     };
     let known = |index| view.get(&key(index)).filter(|told| owner_of(told) == Some(&*source.uid));
-    // The usual decision has one slice before and after, and need not be read.
+    // Usually a decision has one slice before and after. Then the current one need not be parsed.
     let is_one = clusters.len() <= SLICE_CLUSTERS_MAX && known(1).is_none();
     let known = (0..).map_while(|index| known(index).filter(|_| !is_one)).map(|told| profiles_of(told));
     let slice = |(index, clusters): (usize, Vec<(String, String)>)| {
@@ -159,12 +159,12 @@ fn slices(inventory: &Inventory, view: &View, namespace: &Arc<str>, name: String
     told.filter(|wanted| wanted.key.name.len() <= NAME_BYTES_MAX).collect()
 }
 
-/// Divides the clusters among slices. `known` has the clusters of the present slices: each cluster
-/// stays in its slice, and another one comes into the first slice with space. So a reader that sees
-/// the slices change one after the other misses no cluster, and sees none twice.
+/// Divides the clusters among slices. `known` contains the clusters of the current slices. Each
+/// cluster stays in its slice, and a new one goes into the first slice with space. So a reader that
+/// sees the slices change one after another misses no cluster, and sees none twice.
 ///
-/// Numbers have no gap: an empty slice stays while a later one has clusters. A decision for no
-/// cluster is a decision, too.
+/// The numbers of slices have no gaps: an empty slice stays while a later one has clusters. There
+/// is a slice even if there are no clusters.
 fn parts(
     mut clusters: BTreeMap<String, String>,
     known: impl Iterator<Item = Vec<String>>,
@@ -200,7 +200,7 @@ fn profiles_of(slice: &Object) -> Vec<String> {
 }
 
 struct Decision {
-    /// The profiles of the clusters, and why each is listed.
+    /// The profiles of the clusters, with the reason of each.
     clusters: BTreeMap<String, String>,
     workload: Option<String>,
     scheduler: String,
@@ -210,7 +210,7 @@ fn of_binding(inventory: &Inventory, binding: &Object) -> Decision {
     let Decided { spec } = Decided::of(binding);
     let evicting = spec.graceful_eviction_tasks.into_iter().filter(EvictionTask::keeps_copy);
     let evicting = evicting.map(|task| (task.from_cluster, EVICTING.to_owned()));
-    // A target to which the workload returns during its eviction is a target.
+    // A target that the workload returns to during its eviction has the reason of a target.
     let clusters =
         evicting.chain(spec.clusters.into_iter().map(|target| (target.name, SCHEDULED.to_owned()))).collect();
     let scheduler = if spec.scheduler_name.is_empty() { inventory.scheduler.to_string() } else { spec.scheduler_name };
@@ -228,7 +228,7 @@ fn of_fleet_placement(inventory: &Inventory, view: &View, kinds: &PlacementKinds
     Decision { clusters: clusters.collect(), workload: None, scheduler: inventory.scheduler.to_string() }
 }
 
-/// Returns a text as the value of a label. One that is too long is cut.
+/// Converts a text to the value of a label. A long text is cut.
 fn label_value(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(LABEL_BYTES_MAX));
     text.truncate(text.trim_end_matches(|last: char| !last.is_ascii_alphanumeric()).len());
@@ -256,14 +256,16 @@ mod tests {
         let after = names(&parts(decided(0..=150), before.iter().cloned()));
         assert_eq!(after[0], before[0]);
         assert!(after[1].contains(&"m000".to_owned()) && after[1].len() == 51);
-        // Clusters that leave the first slice free space there, and the second one stays unchanged.
+        // Clusters that leave the first slice make space there, and the second slice stays
+        // unchanged.
         let fewer = names(&parts(decided(120..=150), after.iter().cloned()));
         assert_eq!((fewer.len(), fewer[0].len(), fewer[1].len()), (2, 0, 31));
         assert_eq!(names(&parts(decided([]), fewer.into_iter())), [Vec::<String>::new()]);
     }
 
     proptest! {
-        /// Each cluster is in one slice at each step, and stays in it while it is decided.
+        /// Each cluster is in one slice at each step, and stays in it while the decision contains
+        /// it.
         #[test]
         fn slices_are_stable(steps in prop::collection::vec(prop::collection::btree_set(0_usize..400, 0..350), 1..8)) {
             let mut known: Vec<Vec<String>> = Vec::new();

@@ -12,7 +12,7 @@ use ballast_base::log_limit::LogLimit;
 use ballast_k8s::{Document, GroupResource, Key, Object};
 use ballast_watch::{Draft, Expect, View, Write};
 
-/// On a profile: the uid of its cluster.
+/// The label of a profile with the uid of its cluster.
 const CLUSTER_UID_LABEL: &str = "ballast.dev/cluster-uid";
 
 static TAKEN: LogLimit = LogLimit::new();
@@ -96,7 +96,7 @@ fn create(inventory: &Inventory, wanted: &Wanted) -> Write {
     Write { key: wanted.key.clone(), expect: Expect::Absent, draft: Draft::Put(Document::new(tree)) }
 }
 
-/// Returns the update of a published object. `None` if it is up to date, or cannot be read.
+/// Returns the update of a published object. `None` if it is up to date, or malformed.
 fn update(wanted: &Wanted, told: &Object) -> Option<Write> {
     let mut tree = told.value().ok()?;
     let before = tree.clone();
@@ -105,7 +105,7 @@ fn update(wanted: &Wanted, told: &Object) -> Option<Write> {
     if tree == before {
         return None;
     }
-    // As with custom resources: a change of labels or of a status is none of the desired state.
+    // As with custom resources, changes of labels or of the status do not change the generation.
     let is_desired =
         |(name, value): (&String, &Value)| !matches!(&**name, "metadata" | "status") && before.get(name) != Some(value);
     if tree.iter().any(is_desired) {

@@ -22,11 +22,11 @@ impl CommitHookFactory for Inventory {
     }
 }
 
-/// What the writes of one transaction change.
+/// The subjects that the writes of one transaction affect.
 #[derive(Clone)]
 struct InventoryHook {
     inventory: Inventory,
-    /// Subjects, with the uids of deleted objects.
+    /// The subjects, with the uids of deleted objects.
     touched: BTreeMap<Subject, BTreeSet<Arc<str>>>,
 }
 
@@ -37,7 +37,8 @@ impl InventoryHook {
         }
     }
 
-    /// The profiles of MemberClusters change their names with the Clusters of the same name.
+    /// Marks the KubeFleet placements. The profiles of MemberClusters change their names with the
+    /// Clusters of the same name.
     fn touch_fleet_placements(&mut self, view: &View) {
         let placements = SCOPES.iter().flat_map(|kinds| view.list(kinds.placements, None));
         let namespace = Arc::clone(&self.inventory.namespace);
@@ -87,7 +88,7 @@ impl CommitHook for InventoryHook {
         let touched = std::mem::take(&mut self.touched);
         let writes =
             touched.iter().flat_map(|(subject, gone)| difference::writes(&self.inventory, view, subject, gone));
-        // Two subjects may both find that an object has no source.
+        // Two subjects may both find that an object has no source. Only one write remains.
         let mut known = BTreeSet::new();
         let state = |expect| match expect {
             Expect::Absent => None,

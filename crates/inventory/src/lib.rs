@@ -1,13 +1,14 @@
 //! Publishes clusters and scheduling decisions to other programs, as the kinds of SIG-Multicluster:
 //! ClusterProfile and PlacementDecision (IV1 to IV4).
 //!
-//! A profile follows a Cluster or a MemberCluster; a decision follows a binding of Karmada's family
-//! or a placement of Fleet's. This crate is a hook in each commit of the log: published objects
-//! change in the transaction of their source.
+//! A profile is derived from a Cluster or a MemberCluster, a decision from a Karmada binding or a
+//! KubeFleet placement. This crate is a hook in each commit of the log: published objects change in
+//! the transaction of their source.
 //!
 //! *Invariants.* At every revision, profiles and decisions equal the result of `Inventory::wanted`
 //! for the objects of that revision. A write that changes no cluster of a decision costs two short
-//! reads. A start compares everything once, because another version may have written the log.
+//! reads. On start, all subjects are compared once, because another version may have written the
+//! log.
 //!
 //! # Modules
 //!
@@ -41,7 +42,7 @@ pub use subject::Subject;
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 /// The kinds that this crate writes.
 pub const TOLD: [GroupResource; 2] = [CLUSTER_PROFILES, PLACEMENT_DECISIONS];
-/// The name of this manager of clusters.
+/// This program's name as a cluster manager.
 pub const MANAGER: &str = "ballast";
 
 /// Publishes clusters and decisions.
@@ -63,8 +64,8 @@ pub(crate) struct Wanted {
 }
 
 impl Inventory {
-    /// `namespace` contains the profiles, and the decisions for cluster-scoped objects. `scheduler`
-    /// is the name of the scheduler for bindings without one.
+    /// Creates an inventory. `namespace` contains the profiles, and the decisions for
+    /// cluster-scoped objects. `scheduler` is the name of the scheduler for bindings without one.
     pub fn new(namespace: &str, scheduler: &str, clock: Arc<dyn Clock>) -> Inventory {
         Inventory { namespace: namespace.into(), scheduler: scheduler.into(), clock }
     }
@@ -74,7 +75,7 @@ impl Inventory {
         subject::SOURCES.into_iter().chain(TOLD).collect()
     }
 
-    /// Returns every subject with a source or a published object. A start compares them.
+    /// Returns every subject with a source or a published object. They are compared on start.
     pub fn subjects(&self, view: &View) -> BTreeSet<Subject> {
         let objects = self.kinds().into_iter().flat_map(|kind| view.list(kind, None));
         objects.flat_map(|object| Subject::of(object, &self.namespace)).collect()

@@ -1,4 +1,4 @@
-//! The profile of a Cluster or a MemberCluster. Pure.
+//! The profile of a Cluster or a MemberCluster.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use ballast_api::multicluster::v1alpha1::{CLUSTER_MANAGER_LABEL, CLUSTER_PROFILE
 use ballast_k8s::{Key, Object, read_json};
 use ballast_watch::View;
 
-/// The longest value of a property.
+/// The most characters of a property's value.
 const VALUE_CHARS_MAX: usize = 1024;
-/// The properties of a profile that contain the location of a cluster. A cluster in several zones
-/// names them with commas.
+/// The property of a profile with the region of the cluster. `ZONE` has its zones, separated by
+/// commas, and `PROVIDER` its provider.
 pub const REGION: &str = "topology.kubernetes.io/region";
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 pub const PROVIDER: &str = "ballast.dev/provider";
@@ -38,7 +38,7 @@ pub(crate) fn name_of_member(view: &View, name: &str) -> String {
 }
 
 fn profile(inventory: &Inventory, name: String, cluster: &Object, status: Value) -> Wanted {
-    // Selectors of other programs, such as Argo CD's, find clusters by their labels.
+    // Selectors of other programs, such as Argo CD's, select clusters by their labels.
     let labels = cluster.labels.iter().map(|(name, value)| (name.to_string(), Value::from(&**value)));
     let mut labels: Map<String, Value> = labels.collect();
     labels.insert(CLUSTER_MANAGER_LABEL.to_owned(), MANAGER.into());
@@ -52,7 +52,7 @@ fn profile(inventory: &Inventory, name: String, cluster: &Object, status: Value)
     }
 }
 
-/// The members of both kinds that a profile contains.
+/// The fields of both kinds that a profile contains.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Cluster {
@@ -108,7 +108,7 @@ struct PropertyValue {
     value: String,
 }
 
-/// Returns the state of a cluster; empty if the cluster cannot be read.
+/// Returns the status of the profile of a Cluster. Empty if the cluster is malformed.
 fn of_cluster(object: &Object) -> Value {
     let Cluster { spec, status } = read_json(&object.text.content()).unwrap_or_default();
     let zones = if spec.zones.is_empty() { spec.zone } else { spec.zones.join(",") };
@@ -137,7 +137,7 @@ fn of_member_cluster(object: &Object) -> Value {
     self::status(health, properties, "")
 }
 
-/// Returns a condition of the cluster as the condition of a profile.
+/// Converts a condition of the cluster to the condition of a profile.
 fn healthy(conditions: &[Condition], type_: &str) -> Option<Value> {
     let found = conditions.iter().find(|condition| condition.type_ == type_)?;
     let status = if matches!(&*found.status, "True" | "False") { &*found.status } else { "Unknown" };

@@ -1,5 +1,5 @@
 //! Sets of source objects that share one published name. Objects of several kinds may have the same
-//! name: the first keeps it for its published object, and the others get a suffix.
+//! name: the published object of the first kind keeps it, and the others get a suffix.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ pub(crate) const SOURCES: [GroupResource; 6] = [
     CLUSTER.placements,
 ];
 
-/// The kinds of placements, in the order in which they keep their names, and the suffix of the
-/// others.
+/// The kinds of placements, in order of precedence for their names, with the suffix that others
+/// get.
 pub(crate) const PLACEMENTS: [(GroupResource, &str); 4] = [
     (RESOURCE_BINDINGS, ""),
     (NAMESPACED.placements, "-fleet"),
@@ -43,7 +43,7 @@ pub(crate) const PLACEMENTS: [(GroupResource, &str); 4] = [
 
 /// The suffix of the profile of a MemberCluster that has the name of a Cluster.
 pub(crate) const MEMBER_SUFFIX: &str = "-fleet";
-/// Between the name of a decision and the number of a slice after the first.
+/// The separator between the name of a decision and the number of a slice after the first.
 pub(crate) const SLICE: &str = ".slice-";
 
 impl Subject {
@@ -65,7 +65,7 @@ impl Subject {
         }
     }
 
-    /// Returns the subject of a binding of Karmada's family, or of a placement of Fleet's.
+    /// Returns the subject of a Karmada binding or a KubeFleet placement.
     pub fn of_placement(key: &Key, inventory: &Arc<str>) -> Option<Subject> {
         let is_placement = PLACEMENTS.iter().any(|(kind, _)| *kind == key.resource);
         let namespace = if key.namespace.is_empty() { inventory } else { &key.namespace };
@@ -73,7 +73,7 @@ impl Subject {
     }
 }
 
-/// Returns the placement that a binding of Fleet's family belongs to.
+/// Returns the placement that a KubeFleet binding belongs to.
 pub(crate) fn placement_of_fleet_binding(object: &Object) -> Option<Key> {
     let kinds = PlacementKinds::of(object.key.resource)?;
     (object.key.resource == kinds.bindings).then(|| placement_of(object)).flatten()

@@ -1,5 +1,5 @@
 //! The addresses of estimators (RM14): from the file of addresses, if there is one; else from the
-//! Service of the cluster's name; else the DNS names of that Service.
+//! Service with the cluster's name; else the DNS names of that Service.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-/// A file of more bytes is refused: a fleet of a thousand clusters needs a tenth of it.
+/// The maximum size of the file in bytes. A fleet of a thousand clusters needs a tenth of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Looks up Services in the API server, if there is one.
 #[async_trait]
 pub trait Services: Send + Sync {
-    /// Returns where the Service points, as `HOST:PORT`. `None` if there is no such Service.
+    /// Returns the target of the Service as `HOST:PORT`, or `None` if there is no such Service.
     ///
     /// # Errors
     ///
-    /// The API server does not answer, or the Service points nowhere. The text is for people.
+    /// The API server does not respond, or the Service has no target. The text is for people.
     async fn target(&self, namespace: &str, name: &str, port: u16) -> Result<Option<String>, String>;
 }
 
@@ -49,7 +49,7 @@ impl Addresses {
     ///
     /// # Errors
     ///
-    /// They cannot be found at the moment. The text is for people.
+    /// The addresses cannot be determined at the moment. The text is for people.
     pub async fn of(&self, cluster: &str) -> Result<Option<Vec<String>>, String> {
         let (ServiceNames { namespace, prefix, port }, services) = match self {
             Addresses::File(file) => return Ok(file.address(cluster).map(|address| vec![address])),
@@ -62,11 +62,11 @@ impl Addresses {
             return Ok(Some(vec![target]));
         }
         let host = format!("{service}.{namespace}.svc");
-        // The second works where the cluster has another DNS suffix.
+        // The second name works if the cluster has another DNS suffix.
         Ok(Some(vec![format!("{host}.cluster.local:{port}"), format!("{host}:{port}")]))
     }
 
-    /// Returns whether a cluster can have an estimator, as far as that is known without a request.
+    /// Returns whether the cluster may have an estimator. Sends no request.
     pub fn may_have(&self, cluster: &str) -> bool {
         match self {
             Addresses::File(file) => file.address(cluster).is_some(),
@@ -75,8 +75,8 @@ impl Addresses {
     }
 }
 
-/// A YAML file with one address for each cluster: `CLUSTER: HOST:PORT`. It is read again when it
-/// has changed. A change that cannot be read is logged, and the last valid content stays in use.
+/// A YAML file with one address per cluster: `CLUSTER: HOST:PORT`. It is read again after a change.
+/// If the new content is invalid, a warning is logged, and the last valid content stays in use.
 pub struct AddressFile {
     path: PathBuf,
     known: Mutex<Known>,
@@ -88,9 +88,11 @@ struct Known {
 }
 
 impl AddressFile {
+    /// Opens a file of addresses.
+    ///
     /// # Errors
     ///
-    /// The file cannot be read, or is no such map.
+    /// The file cannot be read, or is not such a map.
     pub fn open(path: &Path) -> Result<AddressFile, AddressesFault> {
         let by_cluster = read(path)?;
         Ok(AddressFile { path: path.to_owned(), known: Mutex::new(Known { changed: changed(path), by_cluster }) })
@@ -137,7 +139,7 @@ fn is_port(text: &str) -> bool {
     text.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
-/// Returns the address as a URI. `None` if it is none.
+/// Converts an address to a URI. `None` if the address is invalid.
 pub fn endpoint(address: &str, scheme: &str) -> Option<http::Uri> {
     let uri = format!("{scheme}://{address}").parse::<http::Uri>().ok()?;
     uri.authority().is_some_and(|authority| authority.as_str() == address).then_some(uri)

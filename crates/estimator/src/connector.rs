@@ -1,6 +1,6 @@
-//! Opens connections to estimators: HTTP/2, in TLS if the flags enable it.
+//! Opens connections to estimators: HTTP/2, with TLS if the flags enable it.
 //!
-//! Certificates are read again for each connection, so a rotated one is in use from the next
+//! Certificates are read again for each connection, so a rotated one is used from the next
 //! connection on.
 
 use std::path::PathBuf;
@@ -13,30 +13,31 @@ use super::addresses::endpoint;
 use ballast_base::any_certificate::AcceptAnyCertificate;
 use ballast_base::telemetry;
 
-/// With this interval, an estimator that disappears without closing its connection is detected
-/// while it is idle.
+/// The TCP keepalive interval. It detects an estimator that disappears without closing an idle
+/// connection.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
 
-/// TLS towards estimators. Without a CA, and without `skip_verify`, there is none, as upstream.
+/// The TLS files for connections to estimators. As upstream, TLS is off without a CA and without
+/// `skip_verify`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The CAs that estimators must have certificates of (PEM).
+    /// The CAs that sign the certificates of estimators (PEM).
     pub ca: Option<PathBuf>,
-    /// The certificate that estimators see, and its key (PEM).
+    /// The client certificate and its key (PEM).
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Accepts every certificate.
+    /// Whether every server certificate is accepted.
     pub skip_verify: bool,
 }
 
 impl TlsFiles {
-    /// Returns whether the files can be used.
+    /// Checks that the files can be used.
     ///
     /// # Errors
     ///
-    /// One cannot. The text names it.
+    /// A file is missing or invalid. The text names it.
     pub fn check(&self) -> Result<(), String> {
         if self.is_on() {
-            // It is about the files only, so any address will do.
+            // Only the files are checked, so the address does not matter.
             self.secured("localhost:1")?;
         }
         Ok(())
@@ -70,7 +71,7 @@ impl TlsFiles {
     ///
     /// # Errors
     ///
-    /// None does. The text contains the reason for each.
+    /// No address accepts a connection. The text contains the reason for each.
     pub async fn connect(&self, addresses: &[String]) -> Result<Channel, String> {
         let mut refusals = Vec::new();
         for address in addresses {

@@ -28,7 +28,8 @@ pub struct KnownAnswer {
     /// `None` if the estimator responded without an estimate.
     pub said: Option<i32>,
     pub asked_at: Instant,
-    /// The reported resources when the query was built. The estimator has seen at least these.
+    /// The resources that the estimator accounted for at least: the reported ones when the query
+    /// was built, and the assumed ones if they were sent.
     pub seen: Arc<Amounts>,
 }
 

@@ -1,5 +1,5 @@
-//! A client of Karmada's scheduler-estimators, which run per member cluster and know its nodes:
-//! they return how many replicas of a workload fit, and how many cannot be scheduled.
+//! A client of Karmada's scheduler-estimators. They run per member cluster and know its nodes: they
+//! return how many replicas of a workload fit, and how many cannot be scheduled.
 //!
 //! Bindings with equal requirements share one query ([`questions`]). An estimate is used for
 //! `ANSWER_AGE_MAX`, and comes with the capacity that was reserved since the query, so that the
@@ -15,8 +15,8 @@
 //! Each module uses only modules above it in this list.
 //!
 //! - `wire`: the messages
-//! - `addresses`: where estimators are
-//! - `connector`: connections to them
+//! - `addresses`: the addresses of estimators
+//! - `connector`: connections to estimators
 //! - `member`: one estimator
 //! - `known_answers`: the cache of estimates
 
@@ -51,10 +51,10 @@ pub use self::wire::{AssumedWorkload, assumed_workload};
 const ANSWER_AGE_MAX: Duration = Duration::from_secs(10);
 /// The limit of concurrent queries to all estimators.
 const AT_ONCE_MAX: usize = 256;
-/// The time limit of a batch of queries, in time-outs of one query: one for the first and one for
-/// the last of a batch that has to queue. Later responses are ignored.
+/// The time limit of a batch of queries, as a multiple of the time-out of one query: one for the
+/// first and one for the last query of a batch that has to queue. Later responses are ignored.
 const BATCH_TIMEOUTS_MAX: u32 = 2;
-/// The initial pause before an unresponsive estimator is retried. It doubles up to the second.
+/// The initial pause before an unresponsive estimator is retried. It doubles up to `PAUSE_MAX`.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -103,7 +103,7 @@ struct Everything {
     turn: tokio::sync::Mutex<()>,
 }
 
-/// Returns the queries for a binding. `namespace` is that of its workload.
+/// Returns the queries for a binding. `namespace` is the namespace of its workload.
 pub fn questions(spec: &ResourceBindingSpec, namespace: &str) -> Questions {
     let question = |is_of_sets: bool, body: Vec<u8>| Shared::new(Question { is_of_sets, body: body.into() });
     let replicas = wire::replicas_request(spec.replica_requirements.as_deref()).encode_to_vec();
@@ -146,12 +146,12 @@ impl Estimators {
         self.shared.reach.tells_assumed
     }
 
-    /// Returns the longest time that one batch of questions takes.
+    /// Returns the maximum duration of one batch of queries.
     pub fn patience(&self) -> Duration {
         self.shared.reach.timeout * BATCH_TIMEOUTS_MAX
     }
 
-    /// Sends these queries, except to clusters whose estimate is recent. `held` contains the
+    /// Sends these queries, except to clusters with a recent estimate. `held` contains the
     /// resources held before the queries were built.
     pub async fn ask(&self, to_ask: &ToAsk, held: &Held) {
         // Later callers find the results of this batch, and query only the rest.
@@ -172,13 +172,13 @@ impl Estimators {
         }
     }
 
-    /// Like `ask`, for a thread that may block.
+    /// Sends the queries like `ask`, for a thread that may block.
     pub fn ask_and_wait(&self, to_ask: &Arc<ToAsk>, held: &Arc<Held>) {
         let (estimators, to_ask, held) = (self.clone(), Arc::clone(to_ask), Arc::clone(held));
         let (sender, done) = std::sync::mpsc::sync_channel(1);
         self.shared.runtime.spawn(async move {
             estimators.ask(&to_ask, &held).await;
-            // The thread waits no longer than `ask` takes, if the runtime ends.
+            // If the runtime ends, the thread waits no longer than `ask` takes.
             let _gone = sender.send(());
         });
         let _late = done.recv_timeout(self.patience() + PAUSE_MIN);
@@ -219,7 +219,7 @@ impl Estimators {
         });
     }
 
-    /// Returns the number of estimators that are known.
+    /// Returns the number of known estimators.
     pub fn len(&self) -> usize {
         self.members().len()
     }

@@ -1,8 +1,8 @@
 //! The estimator of one cluster: its connection, and its availability.
 //!
-//! An estimator that does not respond is out of reach. That is logged once; passes stop querying
-//! it, and a background task retries it with a growing pause. Its recovery is logged, too (RM15).
-//! An estimator that responds with an error is available, and further queries are sent to it.
+//! An estimator that does not respond is unreachable. That is logged once; passes stop querying it,
+//! and a background task retries it with a growing pause. Its recovery is logged, too (RM15). An
+//! estimator that responds with an error is available, and further queries are sent to it.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,7 @@ pub struct EstimatorAccess {
     pub tells_assumed: bool,
 }
 
-/// A query.
+/// A request to an estimator.
 pub enum Asked<'a> {
     /// A query for capacity, with the workloads that the estimator is to assume in the cluster.
     Room(&'a Question, &'a [AssumedWorkload]),
@@ -88,7 +88,7 @@ impl Outcome {
         }
     }
 
-    /// Returns whether the estimator is out of reach.
+    /// Returns whether the estimator is unreachable.
     pub fn is_of_reach(&self) -> bool {
         matches!(self, Outcome::Failed(_) | Outcome::Late)
     }
@@ -99,7 +99,7 @@ pub struct Member {
     pub cluster: Arc<str>,
     /// The label of the cluster in metrics.
     label: Arc<str>,
-    /// The connection, and its slot.
+    /// The connection, and its permit.
     channel: tokio::sync::Mutex<Option<(Channel, Place)>>,
     places: Semaphore,
     standing: Mutex<Standing>,
@@ -249,7 +249,7 @@ fn sound<M: Message + Default>(body: &[u8]) -> M {
     M::decode(body).unwrap_or_default()
 }
 
-/// Returns whether the estimator is unreachable, or rejects this query only.
+/// Classifies an error: either the estimator is unreachable, or it rejects this query only.
 fn refusal(status: &Status) -> Outcome {
     let mut why = format!("{:?}: {}", status.code(), status.message());
     // A status from an estimator has no source. With a source, the connection has failed: after the

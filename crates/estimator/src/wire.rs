@@ -1,9 +1,9 @@
-//! The messages of `karmada-scheduler-estimator`, and how a binding becomes one (RM13).
+//! The messages of `karmada-scheduler-estimator`, and the conversion of a binding to a message
+//! (RM13).
 //!
-//! Upstream has moved the types of Kubernetes from fields that hold them inline to fields that hold
-//! their bytes, and has reserved the old numbers. A message inside a message and its bytes look the
-//! same on the wire. So both fields have the same content here, and estimators of either age find
-//! what they know.
+//! Upstream has replaced fields that contain Kubernetes types inline with fields that contain their
+//! bytes, and has reserved the old numbers. An embedded message and its bytes are the same on the
+//! wire. So both fields have the same content here, which old and new estimators understand.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use ballast_api::core as api;
 use ballast_api::core::Quantity as WireQuantity;
 use ballast_api::karmada::work::v1alpha2 as work;
 
-/// The service, as it stands in the path of a call.
+/// The name of the service in the path of a call.
 pub const SERVICE: &str = "github.com.karmada_io.karmada.pkg.estimator.service.Estimator";
 
 #[derive(Clone, PartialEq, Message)]
@@ -51,7 +51,7 @@ pub struct MaxAvailableComponentSetsResponse {
     pub max_sets: i32,
 }
 
-/// Pods that were given to a cluster and that it does not have yet.
+/// Pods that are assigned to a cluster but do not exist there yet.
 #[derive(Clone, PartialEq, Message)]
 pub struct AssumedWorkload {
     #[prost(string, tag = "1")]
@@ -89,7 +89,7 @@ pub struct UnschedulableReplicasResponse {
     pub unschedulable_replicas: i32,
 }
 
-/// What one replica requests. `inline_…` are the fields that upstream has reserved.
+/// The resource requests of one replica. `inline_…` are the fields that upstream has reserved.
 #[derive(Clone, PartialEq, Message)]
 pub struct ReplicaRequirements {
     #[prost(message, optional, tag = "1")]
@@ -187,7 +187,7 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-/// The question how many replicas fit, for a cluster that is still to be named.
+/// Returns the query for the number of replicas that fit. The name of the cluster is added later.
 pub fn replicas_request(requirements: Option<&work::ReplicaRequirements>) -> MaxAvailableReplicasRequest {
     let requirements = requirements.map(|given| {
         let resource_request = amounts(&given.resource_request);
@@ -202,7 +202,7 @@ pub fn replicas_request(requirements: Option<&work::ReplicaRequirements>) -> Max
     MaxAvailableReplicasRequest { replica_requirements: requirements, ..MaxAvailableReplicasRequest::default() }
 }
 
-/// The question how many sets fit, for a cluster that is still to be named.
+/// Returns the query for the number of sets that fit. The name of the cluster is added later.
 pub fn sets_request(components: &[work::Component], namespace: &str) -> MaxAvailableComponentSetsRequest {
     MaxAvailableComponentSetsRequest {
         components: components.iter().map(component).collect(),
@@ -211,8 +211,8 @@ pub fn sets_request(components: &[work::Component], namespace: &str) -> MaxAvail
     }
 }
 
-/// So many copies of a workload, which are on their way. `of_sets`: a copy is a set of its
-/// components, and else one replica.
+/// Returns the message for these arriving copies of a workload. If `of_sets`, a copy is a set of
+/// its components. Otherwise it is one replica.
 pub fn assumed_workload(
     spec: &work::ResourceBindingSpec,
     namespace: &str,
@@ -315,7 +315,7 @@ fn toleration(toleration: &api::Toleration) -> Toleration {
 mod tests {
     use super::*;
 
-    /// The fields of the message, by number: what follows the tag of each.
+    /// Returns the fields of a message: the number and the content of each.
     fn fields(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let mut fields = Vec::new();
         while !bytes.is_empty() {
@@ -357,7 +357,7 @@ mod tests {
         let sent = fields(&replicas_request(Some(&requirements)).encode_to_vec());
         let [requirements] = contents(&sent, 2)[..] else { panic!("{sent:?}") };
         let requirements = fields(requirements);
-        // Key and value of the entry, the value being a Quantity whose field 1 is the text.
+        // Key and value of the entry. The value is a Quantity whose field 1 is the text.
         let cpu = [&b"\x0a\x03cpu\x12\x06\x0a\x04500m"[..]];
         assert_eq!(contents(&requirements, 2), cpu);
         assert_eq!(contents(&requirements, 5), cpu);

@@ -1,5 +1,5 @@
-//! Sets conditions as Kubernetes does: one of each type, and `lastTransitionTime` changes only with
-//! the status. Pure.
+//! Updates of conditions as in Kubernetes: one condition of each type, and `lastTransitionTime`
+//! changes only with the status. Pure.
 
 use crate::meta::Condition;
 use ballast_k8s::Time;
@@ -13,8 +13,8 @@ pub struct ConditionUpdate<'a> {
     pub message: &'a str,
 }
 
-/// The condition after the update. `known` is the present condition of the same type, if there is
-/// one.
+/// Returns the condition after the update. `known` is the current condition of the same type, if
+/// there is one.
 pub fn next(known: Option<&Condition>, generation: Option<i64>, now: Time, update: ConditionUpdate<'_>) -> Condition {
     let since = known.filter(|known| known.status == update.status);
     Condition {
@@ -27,7 +27,7 @@ pub fn next(known: Option<&Condition>, generation: Option<i64>, now: Time, updat
     }
 }
 
-/// Replaces the condition of the type, or adds it.
+/// Replaces the condition of the same type, or adds it.
 pub fn set(conditions: &mut Vec<Condition>, generation: Option<i64>, now: Time, update: ConditionUpdate<'_>) {
     let known = conditions.iter().position(|condition| condition.type_ == update.type_);
     let condition = next(known.map(|index| &conditions[index]), generation, now, update);

@@ -1,6 +1,6 @@
-//! The types of `core/v1` that placements use: quantities, taints, tolerations and node selectors.
+//! Types of `core/v1` that placements use: quantities, taints, tolerations and node selectors.
 //!
-//! They are data only. Event, the one kind of this group that is served, has its own file.
+//! They are data only. Event, the only kind of this group that is served, has its own file.
 
 mod event;
 
@@ -17,7 +17,7 @@ use utoipa::{PartialSchema, ToSchema};
 use ballast_k8s::Time;
 use ballast_resource::schema::mark::{self, Atomic, AtomicList};
 
-/// An amount of a resource, kept as it was written: `2`, `"500m"`, `"4Gi"`.
+/// An amount of a resource, kept in the notation of the client: `2`, `"500m"`, `"4Gi"`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
     Integer(i64),
@@ -25,7 +25,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// The text in the form that upstream's parser reads.
+    /// Returns the text in the form that upstream's parser reads.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Quantity::Integer(number) => Cow::Owned(number.to_string()),
@@ -102,18 +102,18 @@ impl PartialSchema for Quantity {
 
 impl ToSchema for Quantity {}
 
-/// What a taint does to a workload that does not tolerate it.
+/// The effect of a taint on workloads that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub enum TaintEffect {
-    /// New workloads stay away, and running ones are evicted.
+    /// New workloads are not scheduled to the cluster, and running ones are evicted.
     NoExecute,
-    /// New workloads stay away.
+    /// New workloads are not scheduled to the cluster.
     NoSchedule,
-    /// New workloads go to other clusters if they can.
+    /// New workloads are scheduled to other clusters if possible.
     PreferNoSchedule,
 }
 
-/// Keeps away every workload that does not tolerate it.
+/// A taint, which repels every workload that does not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::Taint)]
@@ -124,15 +124,15 @@ pub struct Taint {
     /// Value of the taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// What happens to a workload that does not tolerate the taint.
+    /// Effect on workloads that do not tolerate the taint.
     #[schema(default = "")]
     pub effect: TaintEffect,
-    /// When the taint was added. Tolerations in seconds start at this time.
+    /// Time at which the taint was added. `tolerationSeconds` counts from this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_added: Option<Time>,
 }
 
-/// Lets a workload go to, or stay on, clusters with a matching taint.
+/// A toleration, which lets a workload run on clusters with a matching taint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::Toleration)]
@@ -149,8 +149,8 @@ pub struct Toleration {
     /// Effect of the taint. Empty matches all effects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// For `NoExecute`: the seconds that the taint is tolerated. Absent: for ever. Zero or less:
-    /// not at all.
+    /// For `NoExecute`: the seconds that the taint is tolerated. Absent: forever. Zero or less: not
+    /// at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
@@ -160,7 +160,7 @@ pub struct Toleration {
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::NodeSelector)]
 pub struct NodeSelector {
-    /// A node must match one of these terms.
+    /// Terms of which a node must match at least one.
     #[schema(value_type = AtomicList<Atomic<NodeSelectorTerm>>)]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
@@ -184,10 +184,10 @@ pub struct NodeSelectorTerm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[schema(as = io::k8s::api::core::v1::NodeSelectorRequirement)]
 pub struct NodeSelectorRequirement {
-    /// The label or field that the requirement is about.
+    /// Label or field that the requirement applies to.
     pub key: String,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. The schema allows any text, as
-    /// upstream's does.
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. As upstream, the schema allows any
+    /// text.
     pub operator: String,
     /// At least one value for `In` and `NotIn`, none for `Exists` and `DoesNotExist`, one integer
     /// for `Gt` and `Lt`.

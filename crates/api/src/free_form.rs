@@ -1,7 +1,7 @@
 //! A JSON object of any shape, kept as text.
 //!
-//! A typed binding holds one for each cluster that reports. The text is many times smaller than a
-//! tree.
+//! A typed binding contains one for each cluster that reports a status. The text is many times
+//! smaller than a tree.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -16,12 +16,12 @@ use ballast_resource::schema::mark::Opaque;
 pub struct FreeForm(Box<RawValue>);
 
 impl FreeForm {
-    /// The object as a tree, parsed at each call.
+    /// Parses the object. Each call parses it again.
     pub fn value(&self) -> Value {
         serde_json::from_str(self.0.get()).expect("it was JSON when it was read")
     }
 
-    /// The JSON text, unchanged.
+    /// Returns the JSON text, unchanged.
     pub fn text(&self) -> &str {
         self.0.get()
     }
@@ -34,7 +34,7 @@ impl From<&Value> for FreeForm {
 }
 
 impl PartialEq for FreeForm {
-    /// Compares by meaning: white space and the order of keys do not matter.
+    /// Compares the values: white space and the order of keys do not matter.
     fn eq(&self, other: &FreeForm) -> bool {
         self.text() == other.text() || self.value() == other.value()
     }

@@ -1,10 +1,10 @@
-//! Rules for label selectors that can never match (T1).
+//! Rules that reject label selectors that can never match (T1).
 
 use super::lean::Pairs;
 use super::meta::LabelSelector;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// Why `In` and `NotIn` without values are refused, in the words of Kubernetes.
+/// Error message for `In` and `NotIn` without values, worded as in Kubernetes.
 pub const NEEDS_VALUES: &str = "must be specified when `operator` is 'In' or 'NotIn'";
 
 /// Checks the expressions of a selector.
@@ -42,7 +42,7 @@ pub fn check_selector(selector: &LabelSelector, path: &FieldPath, errors: &mut F
     check_labels(&selector.match_labels, &path.child("matchLabels"), errors);
 }
 
-/// Checks labels of an object, or those that a selector asks for.
+/// Checks the labels of an object, or the labels that a selector requires.
 pub fn check_labels(labels: &Pairs<String>, path: &FieldPath, errors: &mut FieldErrors) {
     for (key, value) in labels {
         for fault in names::qualified_name_faults(key) {

@@ -1,4 +1,4 @@
-//! Compact collections for typed objects, which are kept by the hundred thousand.
+//! Compact collections for typed objects, of which hundreds of thousands are in memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,15 +8,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use ballast_resource::schema::mark::{generic_schema, map_to};
 
-/// Reads a list into a vector without spare capacity.
+/// Deserializes a list into a vector without spare capacity.
 pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let mut list = Vec::deserialize(deserializer)?;
     list.shrink_to_fit();
     Ok(list)
 }
 
-/// A JSON object with few members whose names are not fixed, such as labels, annotations and
-/// amounts. It is sorted by key. A tree map would take half a kilobyte for the first member.
+/// A JSON object with few members of arbitrary names, such as labels, annotations and amounts. It
+/// is sorted by key. A `BTreeMap` would allocate half a kilobyte for the first member.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pairs<V>(Vec<(String, V)>);
 
@@ -35,7 +35,7 @@ impl<V> Pairs<V> {
         self.find(key).is_ok()
     }
 
-    /// Inserts a member and returns the value that was there before.
+    /// Inserts a member and returns the previous value.
     pub fn insert(&mut self, key: String, value: V) -> Option<V> {
         match self.find(&key) {
             Ok(place) => Some(std::mem::replace(&mut self.0[place].1, value)),
@@ -89,11 +89,11 @@ impl<V: fmt::Debug> fmt::Debug for Pairs<V> {
     }
 }
 
-/// Of equal keys, the last one counts.
+/// Keeps the last of equal keys.
 impl<V> FromIterator<(String, V)> for Pairs<V> {
     fn from_iter<I: IntoIterator<Item = (String, V)>>(pairs: I) -> Pairs<V> {
         let mut sorted: Vec<(String, V)> = pairs.into_iter().collect();
-        // The sort is stable, so the last of equal keys stays the last.
+        // The sort is stable, so equal keys keep their order.
         sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
         sorted.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!((read.0.capacity(), read), (3, written));
     }
 
-    /// 100,000 typed bindings must leave room for everything else in 600 MB.
+    /// Bounds the size of a typed binding: 100,000 of them must leave most of 600 MB free.
     #[test]
     fn a_binding_stays_small() {
         assert!(size_of::<ResourceBinding>() <= 768, "{} bytes", size_of::<ResourceBinding>());

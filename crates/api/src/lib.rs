@@ -1,4 +1,4 @@
-//! All kinds that are served. Each has one line in its family's `rows`.
+//! All kinds that are served. Each has one entry in the `rows` function of its family.
 //!
 //! A kind is a Rust type that implements `Resource`. Its schema is derived from the type, so a
 //! field is on the wire exactly if it is in the type. Fields of type `Option`, and lists and maps
@@ -11,24 +11,24 @@
 //! Each module uses only modules above it in this list.
 //!
 //! Parts of kinds:
-//! - `tree`: steps through the tree of an object
+//! - `tree`: access to untyped JSON objects
 //! - `optional`: fields that are left out when they are empty
 //! - `lean`: compact collections
 //! - `free_form`: a JSON object of any shape
-//! - `meta`: the types of `meta/v1`
+//! - `meta`: types of `meta/v1`
 //! - `type_meta`: `apiVersion` and `kind`, and the macro that declares the type of a kind
-//! - `core`: the types of `core/v1`, and the kind Event
-//! - `conditions`: sets conditions
-//! - `label_rules`: label selectors that can never match
-//! - `permanent_id`: Karmada's label with the id of an object
-//! - `requester`: which object asked for a pass
+//! - `core`: types of `core/v1`, and the kind Event
+//! - `conditions`: updates of conditions
+//! - `label_rules`: rejection of label selectors that can never match
+//! - `permanent_id`: Karmada's label with the permanent id of an object
+//! - `requester`: the object that requested a scheduling pass
 //!
 //! Kinds:
-//! - `review`: what users ask about themselves
+//! - `review`: permissions and identity of the current user
 //! - `ballast`: safe rebalancing
-//! - `fleet`: the Fleet family
+//! - `fleet`: the KubeFleet family
 //! - `karmada`: the Karmada family
-//! - `multicluster`: the inventory, and the decisions about it
+//! - `multicluster`: the cluster inventory, and decisions that refer to it
 
 pub mod ballast;
 pub mod conditions;
@@ -55,24 +55,24 @@ pub use type_meta::{ApiVersion, Kind};
 
 use ballast_resource::{Kinds, ResourceKind};
 
-/// All kinds: the one of the core group, those of both families, and those of Ballast's own group,
-/// in the order of discovery. Clients take the first of several kinds with the same name.
+/// Returns all kinds in the order of discovery: Event, both families and Ballast's own group.
+/// Clients take the first of several kinds with the same name.
 pub fn kinds() -> Kinds {
     Kinds::new(rows().collect())
 }
 
-/// The kinds of a standalone server: all kinds, and the reviews. Behind a host cluster, the host
-/// serves the reviews.
+/// Returns the kinds of a standalone server: all kinds and the reviews. Behind a host cluster, the
+/// host serves the reviews.
 pub fn standalone_kinds() -> Kinds {
     Kinds::new(rows().chain(review::rows()).collect())
 }
 
-/// All kinds that a server can have, for documents and commands.
+/// Returns every kind that some server can serve, for documents and commands.
 pub fn all_kinds() -> Kinds {
     Kinds::new(rows().chain(review::rows()).chain(multicluster::rows()).collect())
 }
 
-/// These kinds and those of the inventory.
+/// Adds the kinds of the cluster inventory to `kinds`.
 #[must_use]
 pub fn with_inventory(kinds: &Kinds) -> Kinds {
     let served = kinds.rows().iter().map(|row| (**row).clone());

@@ -1,7 +1,7 @@
-//! The types of `meta/v1` that all kinds have or use: metadata, conditions and label selectors.
+//! Types of `meta/v1` that all kinds have or use: metadata, conditions and label selectors.
 //!
-//! They are data only. `registry::metadata` has the rules of `metadata`, and the engine evaluates
-//! selectors. `ObjectMeta` is complete, so that a typed round trip loses nothing.
+//! They are data only. `registry::metadata` implements the rules of `metadata`, and the engine
+//! evaluates selectors. `ObjectMeta` is complete, so that a typed round trip loses nothing.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -17,35 +17,35 @@ use ballast_resource::schema::mark::{AtomicList, SetList};
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::ObjectMeta)]
 pub struct ObjectMeta {
-    /// Unique among the objects of the same kind and namespace.
+    /// Name of the object, unique among the objects of the same kind and namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A prefix from which the server makes a name, if `name` is absent.
+    /// Prefix from which the server generates a name, if `name` is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate_name: Option<Box<str>>,
-    /// The namespace within which the name is unique.
+    /// Namespace within which the name is unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Not used any more. It is kept so that old objects round-trip.
+    /// Deprecated and unused. It is kept so that old objects round-trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_link: Option<Box<str>>,
-    /// Unique over all objects at all times. The server writes this field.
+    /// Identifier that is unique over all objects at all times. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Opaque version of the object, for optimistic concurrency and watches. The server writes this
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// Counts the changes of the desired state. The server writes this field.
+    /// Number of the generation of the desired state. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// When the object was created. The server writes this field.
+    /// Time at which the object was created. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When the deletion of the object was requested. The server writes this field.
+    /// Time at which the deletion of the object was requested. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// Seconds of a graceful deletion.
+    /// Grace period of the deletion, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
     /// Key-value pairs that selectors can match.
@@ -54,20 +54,20 @@ pub struct ObjectMeta {
     /// Key-value pairs that selectors cannot match.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub annotations: Pairs<String>,
-    /// Objects that this one depends on. When all of them are gone, it is deleted.
+    /// Objects that this object depends on. It is deleted when all of them are deleted.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// Names that must be removed before the object is deleted.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = SetList<String>)]
     pub finalizers: Vec<String>,
-    /// Which manager last set which fields. The server writes this field.
+    /// Fields that each manager owns. The server writes this field.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<ManagedFieldsEntry>)]
     pub managed_fields: Vec<ManagedFieldsEntry>,
 }
 
-/// An object that this one depends on, in the same namespace or cluster-scoped.
+/// The owner of an object: an object in the same namespace, or a cluster-scoped one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::OwnerReference)]
@@ -83,7 +83,7 @@ pub struct OwnerReference {
     /// Whether the owner is the managing controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether the owner waits for this object in a foreground deletion.
+    /// Whether a foreground deletion of the owner waits for this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
@@ -99,10 +99,10 @@ pub struct ManagedFieldsEntry {
     /// `Apply` or `Update`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// API version that the field names belong to.
+    /// API version that the field paths belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// When the entry was last changed.
+    /// Time at which the entry last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
     /// Format of the field set: `FieldsV1`.
@@ -111,7 +111,7 @@ pub struct ManagedFieldsEntry {
     /// The fields, as a tree of `f:name` keys.
     #[serde(default, rename = "fieldsV1", skip_serializing_if = "Option::is_none")]
     pub fields_v1: Option<FreeForm>,
-    /// The subresource through which the fields were set.
+    /// Subresource through which the fields were set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subresource: Option<String>,
 }
@@ -121,32 +121,32 @@ pub struct ManagedFieldsEntry {
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::Condition)]
 pub struct Condition {
-    /// The type of the condition, in CamelCase or as `domain/CamelCase`.
+    /// Type of the condition, in CamelCase or as `domain/CamelCase`.
     #[serde(rename = "type")]
     #[schema(
         max_length = 316,
         pattern = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
     )]
     pub type_: String,
-    /// `True`, `False` or `Unknown`. It is a string in Rust, because the conditions of Clusters may
-    /// have any value.
+    /// `True`, `False` or `Unknown`. The Rust type is a string, because the conditions of Clusters
+    /// may have any value.
     #[schema(value_type = ConditionStatus)]
     pub status: String,
-    /// The generation of the object that the condition belongs to.
+    /// Generation of the object that the condition was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub observed_generation: Option<i64>,
-    /// When `status` last changed.
+    /// Time at which `status` last changed.
     pub last_transition_time: Time,
-    /// The reason, as one CamelCase word for programs.
+    /// Machine-readable reason for the status, in one CamelCase word.
     #[schema(min_length = 1, max_length = 1024, pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
     pub reason: String,
-    /// The reason, in a sentence for people. May be empty.
+    /// Human-readable reason for the status. May be empty.
     #[schema(max_length = 32768)]
     pub message: String,
 }
 
-/// The values of `status`, where the schema bounds them.
+/// Values of `status`, where the schema restricts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ConditionStatus {
     True,
@@ -174,8 +174,8 @@ pub struct LabelSelector {
 pub struct LabelSelectorRequirement {
     /// The label's key.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. The schema allows any text, as upstream's does,
-    /// and other texts are refused.
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. As upstream, the schema allows any text. Other
+    /// operators are rejected.
     pub operator: String,
     /// At least one value for `In` and `NotIn`, none for `Exists` and `DoesNotExist`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]

@@ -1,9 +1,9 @@
-//! The label with the permanent id of an object. Karmada's controllers use it to find what belongs
-//! to a policy or a binding, and refuse objects without it.
+//! The label with the permanent id of an object. Karmada's controllers use it to find the objects
+//! of a policy or a binding, and reject objects without it.
 //!
-//! Upstream makes a random id when an object is created, and keeps one that the client has chosen.
-//! Here the id is the uid of the object, and no client chooses it: an id that another policy has
-//! would name that policy's bindings (WH6).
+//! Upstream generates a random id when an object is created, and keeps an id that the client chose.
+//! Here the id is the uid of the object, and clients cannot choose it: a client that chose the id
+//! of another policy would reference that policy's bindings (WH6).
 
 use serde_json::Value;
 
@@ -13,17 +13,17 @@ use ballast_resource::Given;
 
 use super::meta::ObjectMeta;
 
-/// What becomes of a client's change of the label.
+/// The treatment of a client's change of the label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnChange {
-    /// It is left for `check`, which refuses it.
+    /// Leave the change in the object, so that `check` rejects it.
     Refuse,
-    /// The label stays as it was.
+    /// Restore the previous label.
     Undo,
 }
 
-/// Sets the label of a new object. An update cannot remove it. Parts of Ballast itself bring
-/// objects with the id that they have elsewhere.
+/// Sets the label of a new object and restores it if an update removed it. Components of Ballast
+/// may create objects with the id that the object has elsewhere.
 pub fn keep(object: &mut Object, label: &str, given: &Given<'_>, on_change: OnChange) {
     let old = given.old.and_then(|old| old.get("metadata"));
     let known = old.and_then(|metadata| metadata.get("labels")?.get(label)).filter(|known| is_id(known)).cloned();
@@ -46,7 +46,7 @@ fn is_id(id: &Value) -> bool {
     id.as_str().is_some_and(|id| !id.is_empty())
 }
 
-/// Refuses a change of the label.
+/// Rejects a change of the label.
 pub fn check(label: &str, new: &ObjectMeta, old: Option<&ObjectMeta>, errors: &mut FieldErrors) {
     let Some(before) = old.and_then(|old| old.labels.get(label)).filter(|before| !before.is_empty()) else { return };
     let after = new.labels.get(label).map_or("", String::as_str);

@@ -1,18 +1,18 @@
-//! The requester of a trigger, as an annotation beside it. So after a restart or at another leader,
-//! a pass still names the object that made a workload move (BD11). Pure.
+//! The requester of a trigger, as an annotation next to the trigger. After a restart or a change of
+//! the leader, a pass thus still names the object that made a workload move (BD11). Pure.
 //!
-//! The annotation names the trigger that it belongs to. So an annotation of an earlier trigger has
-//! no meaning. The pass that serves the trigger removes it.
+//! The annotation contains the trigger that it belongs to, so an annotation of an earlier trigger
+//! is ignored. The pass that serves the trigger removes it.
 
 use super::core::ObjectReference;
 use ballast_k8s::Edit;
 
-/// `TRIGGER APIVERSION KIND NAMESPACE NAME UID`, each without spaces, and empty where it is not
-/// known.
+/// The annotation, with the value `TRIGGER APIVERSION KIND NAMESPACE NAME UID`. No part contains
+/// spaces, and unknown parts are empty.
 pub const ASKED_BY: &str = "ballast.dev/asked-by";
 
-/// The edit that names the requester of this trigger: the pending pass of a binding, or the trigger
-/// timestamp of a placement.
+/// Returns the edit that records the requester of `trigger`: the pending pass of a binding, or the
+/// trigger timestamp of a placement.
 pub fn signed(trigger: &str, requester: &ObjectReference) -> Edit {
     let ObjectReference { api_version, kind, namespace, name, uid, .. } = requester;
     let mut text = trigger.to_owned();
@@ -23,13 +23,13 @@ pub fn signed(trigger: &str, requester: &ObjectReference) -> Edit {
     Edit::set(&["metadata", "annotations", ASKED_BY], text)
 }
 
-/// The edit that removes the requester with its trigger.
+/// Returns the edit that removes the requester together with its trigger.
 pub fn forgotten() -> Edit {
     Edit::remove(&["metadata", "annotations", ASKED_BY])
 }
 
-/// The requester of this trigger. `None`: the annotation belongs to another trigger, or cannot be
-/// read.
+/// Parses the requester of `trigger`. Returns `None` if the annotation belongs to another trigger
+/// or is malformed.
 pub fn read(text: &str, trigger: &str) -> Option<ObjectReference> {
     let fields: Vec<&str> = text.split(' ').collect();
     let [of, api_version, kind, namespace, name, uid] = fields[..] else { return None };

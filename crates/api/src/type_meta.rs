@@ -1,4 +1,4 @@
-//! `apiVersion` and `kind` of typed objects. They follow from the type, so they take no memory.
+//! `apiVersion` and `kind` of typed objects. They follow from the type, so they occupy no memory.
 
 use std::marker::PhantomData;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use ballast_resource::Resource;
 
-/// Writes `group/version` of `K`, or `v1` in the core group. Reads any text, because the registry
-/// has checked it against the URL.
+/// The `apiVersion` of `K`. It serializes as `group/version`, or `v1` in the core group, and
+/// deserializes from any text, because the registry has checked it against the URL.
 pub struct ApiVersion<K>(PhantomData<K>);
 
-/// Writes the kind of `K`. Reads any text.
+/// The `kind` of `K`. It deserializes from any text.
 pub struct Kind<K>(PhantomData<K>);
 
 impl<K: Resource> Serialize for ApiVersion<K> {
@@ -29,7 +29,7 @@ impl<K: Resource> Serialize for Kind<K> {
     }
 }
 
-// Written by hand, because a derive would require the traits of `K`.
+// Implemented by hand, because a derive would put the trait bounds on `K`.
 macro_rules! carries_nothing {
     ($name:ident) => {
         impl<K> Clone for $name<K> {

@@ -1,7 +1,7 @@
-//! Event of `core/v1`: something that happened to an object, written for people.
+//! Event of `core/v1`: a human-readable report of something that happened to an object.
 //!
-//! The server stores events itself and deletes them after an hour (see `events`). Clients may write
-//! their own.
+//! The server stores events itself and deletes them after an hour (see `events`). Clients may
+//! create their own.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -34,53 +34,54 @@ pub struct Event {
     /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The object that it happened to.
+    /// Object that the event is about.
     pub involved_object: ObjectReference,
-    /// What happened, in one word for programs.
+    /// Machine-readable reason for the event, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What happened, in a sentence for people.
+    /// Human-readable description of the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The component that reports it.
+    /// Component that reported the event.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub source: EventSource,
-    /// When it happened for the first time.
+    /// Time at which the event first occurred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_timestamp: Option<Time>,
-    /// When it happened last.
+    /// Time at which the event last occurred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_timestamp: Option<Time>,
-    /// How often it happened.
+    /// Number of times that the event occurred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<i32>,
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// When it was first observed, in microseconds. Clients of the newer API write this field.
+    /// Time at which the event was first observed, in microseconds. Clients of the newer API write
+    /// this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<DateTime>)]
     pub event_time: Option<String>,
-    /// The series that it belongs to. Clients of the newer API count with it.
+    /// Series that the event belongs to. Clients of the newer API count occurrences in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// The action that was taken or that failed.
+    /// Action that was taken or that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// A second object that the event is about.
+    /// Second object that the event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// The controller that reports it.
+    /// Controller that reported the event.
     #[serde(default)]
     #[schema(default = "")]
     pub reporting_component: String,
-    /// The instance of that controller.
+    /// Instance of the reporting controller.
     #[serde(default)]
     #[schema(default = "")]
     pub reporting_instance: String,
 }
 
-/// Names an object.
+/// A reference to an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::ObjectReference)]
@@ -103,7 +104,7 @@ pub struct ObjectReference {
     /// Resource version of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// The part of the object, as a path.
+    /// Path of the field in the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_path: Option<String>,
 }
@@ -112,23 +113,23 @@ pub struct ObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = io::k8s::api::core::v1::EventSource)]
 pub struct EventSource {
-    /// The component.
+    /// Name of the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<String>,
-    /// The node that it runs on.
+    /// Node that the component runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
-/// How often an event happened. Clients of the newer API count with it.
+/// A series of occurrences of an event. Clients of the newer API count in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::EventSeries)]
 pub struct EventSeries {
-    /// Number of times.
+    /// Number of occurrences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<i32>,
-    /// When it was last observed.
+    /// Time of the last occurrence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<DateTime>)]
     pub last_observed_time: Option<String>,

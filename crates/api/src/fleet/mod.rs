@@ -1,4 +1,4 @@
-//! The kinds of the Fleet family.
+//! The kinds of the KubeFleet family.
 //!
 //! Karmada has kinds of the same names (`ResourceBinding`, `ClusterResourceBinding`). The module
 //! path distinguishes them.
@@ -10,12 +10,12 @@ use crate::meta::Condition;
 use ballast_resource::schema::mark::Keyed;
 use ballast_resource::{ResourceKind, Scope};
 
-/// Upstream's Go packages of the versions that are served beside the stored one.
+/// Upstream's Go packages of the versions that are served in addition to the stored one.
 const CLUSTER_V1: &str = "com.github.kubefleet-dev.kubefleet.apis.cluster.v1";
 const PLACEMENT_V1: &str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1";
 
-/// The kinds of this family, in the order of discovery. As upstream, `v1beta1` is stored, and the
-/// cluster-scoped kinds are also served as `v1`.
+/// Returns the kinds of this family, in the order of discovery. As upstream, `v1beta1` is stored,
+/// and the cluster-scoped kinds are also served as `v1`.
 ///
 /// Differs from KubeFleet (D38): both versions have all fields. Upstream's `v1` lacks the newest
 /// ones.
@@ -39,7 +39,7 @@ pub fn rows() -> Vec<ResourceKind> {
     beta.into_iter().chain(stable).collect()
 }
 
-/// Fleet's kinds have one condition of each type, keyed by type. Karmada's conditions are plain
+/// KubeFleet's kinds have one condition of each type, keyed by type. Karmada's conditions are plain
 /// lists.
 impl Keyed for Condition {
     const KEYS: &'static [&'static str] = &["type"];

@@ -1,7 +1,7 @@
 //! The kinds of the Karmada family.
 //!
-//! Every field of upstream is here, with the same name and the same bounds. The seed documents add
-//! a few fields, and the comment of each says so. Paths read like the group, version and resource.
+//! All fields of upstream are present, with the same names and bounds. Fields that upstream does
+//! not have are documented as such. Module paths are named after group and version.
 
 pub mod apps;
 pub mod cluster;
@@ -11,7 +11,7 @@ pub mod work;
 
 use ballast_resource::ResourceKind;
 
-/// The kinds of this family, in the order of discovery.
+/// Returns the kinds of this family, in the order of discovery.
 pub fn rows() -> Vec<ResourceKind> {
     vec![
         ResourceKind::of::<apps::v1alpha1::WorkloadRebalancer>(),

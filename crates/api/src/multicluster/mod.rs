@@ -1,11 +1,12 @@
-//! The group `multicluster.x-k8s.io`: the inventory of clusters and the decisions about them, as
-//! SIG-Multicluster defines them (IV1). Programs that know neither Karmada nor Fleet read them.
+//! The group `multicluster.x-k8s.io`: the inventory of clusters and the placement decisions, as
+//! SIG-Multicluster defines them (IV1). They serve programs that know neither Karmada nor
+//! KubeFleet.
 
 pub mod v1alpha1;
 
 use ballast_resource::ResourceKind;
 
-/// The kinds of this group, in the order of discovery.
+/// Returns the kinds of this group, in the order of discovery.
 pub fn rows() -> Vec<ResourceKind> {
     vec![ResourceKind::of::<v1alpha1::ClusterProfile>(), ResourceKind::of::<v1alpha1::PlacementDecision>()]
 }

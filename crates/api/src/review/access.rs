@@ -1,4 +1,4 @@
-//! SelfSubjectAccessReview: asks whether the user may do something.
+//! SelfSubjectAccessReview: checks whether the current user may perform an action.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,7 +9,7 @@ use ballast_k8s::protobuf::{Field, Message};
 use ballast_k8s::{FieldErrors, FieldPath};
 use ballast_resource::{Lifetime, Resource, Scope};
 
-/// Asks whether the user who creates it may do something.
+/// Checks whether the user that creates the review may perform an action.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SelfSubjectAccessReview)]
@@ -22,12 +22,12 @@ pub struct SelfSubjectAccessReview {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<SelfSubjectAccessReview>,
-    /// Not used.
+    /// Standard metadata of the object. Not used.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The question: about a resource or a path.
+    /// The action: a request for a resource or a path.
     pub spec: AccessReviewSpec,
-    /// The answer.
+    /// The result of the check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<AccessReviewStatus>,
 }
@@ -73,20 +73,20 @@ impl Resource for SelfSubjectAccessReview {
     }
 }
 
-/// The question: about a resource or a path.
+/// An action: a request for a resource or a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SelfSubjectAccessReviewSpec)]
 pub struct AccessReviewSpec {
-    /// A verb and a resource.
+    /// Request for a resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_attributes: Option<ResourceAttributes>,
-    /// A method and a path outside of resources.
+    /// Request for a path outside of resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub non_resource_attributes: Option<NonResourceAttributes>,
 }
 
-/// A verb and a resource. Absent fields are empty, and an empty name means all objects.
+/// A request for a resource. Absent fields are empty, and an empty name means all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schema(as = io::k8s::api::authorization::v1::ResourceAttributes)]
@@ -121,7 +121,7 @@ pub struct ResourceAttributes {
     pub name: String,
 }
 
-/// A method and a path outside of resources.
+/// A request for a path outside of resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[schema(as = io::k8s::api::authorization::v1::NonResourceAttributes)]
@@ -130,26 +130,26 @@ pub struct NonResourceAttributes {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub path: String,
-    /// The method in lower case.
+    /// HTTP method, in lower case.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub verb: String,
 }
 
-/// The answer.
+/// The result of an access review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SubjectAccessReviewStatus)]
 pub struct AccessReviewStatus {
-    /// Whether it is allowed.
+    /// Whether the action is allowed.
     pub allowed: bool,
-    /// Whether it is explicitly denied. Not used here.
+    /// Whether the action is explicitly denied. Not used here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<bool>,
-    /// The reason.
+    /// Reason for the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why there is no decision.
+    /// Error because of which there is no decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation_error: Option<String>,
 }

@@ -1,8 +1,8 @@
-//! Reviews: questions of users about themselves, as in `kubectl auth can-i`, `can-i --list` and
-//! `whoami`.
+//! Reviews: queries of users for their own permissions and identity, as in `kubectl auth can-i`,
+//! `can-i --list` and `whoami`.
 //!
 //! They are create-only kinds of `authorization.k8s.io/v1` and `authentication.k8s.io/v1`. The
-//! answer is in their `status`.
+//! result is in their `status`.
 //!
 //! *Invariant:* only a standalone server serves them. Behind a host cluster, the host serves these
 //! groups. Reviews of other users and of selectors are left out, because no authorizer here uses

@@ -1,4 +1,4 @@
-//! SelfSubjectRulesReview: asks for everything that the user may do in a namespace.
+//! SelfSubjectRulesReview: lists the permissions of the current user in a namespace.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,7 +9,7 @@ use ballast_k8s::protobuf::{Field, Message};
 use ballast_resource::schema::mark::AtomicList;
 use ballast_resource::{Lifetime, Resource, Scope};
 
-/// Asks for everything that the user who creates it may do in a namespace.
+/// Lists the permissions, in a namespace, of the user that creates the review.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SelfSubjectRulesReview)]
@@ -22,12 +22,12 @@ pub struct SelfSubjectRulesReview {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<SelfSubjectRulesReview>,
-    /// Not used.
+    /// Standard metadata of the object. Not used.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The question.
+    /// The namespace to evaluate.
     pub spec: RulesReviewSpec,
-    /// The answer.
+    /// The permissions of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RulesReviewStatus>,
 }
@@ -49,16 +49,16 @@ impl Resource for SelfSubjectRulesReview {
     const OPENAPI_PACKAGE: &'static str = "io.k8s.api.authorization.v1";
 }
 
-/// The question.
+/// The namespace to evaluate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = io::k8s::api::authorization::v1::SelfSubjectRulesReviewSpec)]
 pub struct RulesReviewSpec {
-    /// The namespace in question.
+    /// Name of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// What the user may do.
+/// The permissions of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SubjectRulesReviewStatus)]
@@ -69,9 +69,9 @@ pub struct RulesReviewStatus {
     /// Rules for paths outside of resources.
     #[schema(value_type = AtomicList<NonResourceRule>)]
     pub non_resource_rules: Vec<NonResourceRule>,
-    /// Whether there may be more rules.
+    /// Whether the rules may be incomplete.
     pub incomplete: bool,
-    /// Why there may be more rules.
+    /// Error because of which the rules may be incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation_error: Option<String>,
 }

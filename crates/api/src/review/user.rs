@@ -1,4 +1,4 @@
-//! SelfSubjectReview: asks how the server identifies the user.
+//! SelfSubjectReview: returns the identity of the current user.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use ballast_k8s::protobuf::Message;
 use ballast_resource::schema::mark::AtomicList;
 use ballast_resource::{Lifetime, Resource, Scope};
 
-/// Asks how the server identifies the user who creates it.
+/// Returns the identity of the user that creates the review.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authentication::v1::SelfSubjectReview)]
@@ -24,15 +24,15 @@ pub struct SelfSubjectReview {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<SelfSubjectReview>,
-    /// Not used.
+    /// Standard metadata of the object. Not used.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The answer.
+    /// The identity of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<SelfSubjectReviewStatus>,
 }
 
-/// The body of the question is ignored.
+/// The protobuf body of the request. Its content is ignored.
 const USER: Message = Message(&[]);
 
 impl Resource for SelfSubjectReview {
@@ -49,7 +49,7 @@ impl Resource for SelfSubjectReview {
     const OPENAPI_PACKAGE: &'static str = "io.k8s.api.authentication.v1";
 }
 
-/// How the server identifies a user.
+/// The identity of a user, as the server authenticated it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authentication::v1::SelfSubjectReviewStatus)]
@@ -66,10 +66,10 @@ pub struct UserInfo {
     /// Name of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// Distinguishes users that had the same name at different times.
+    /// Identifier that distinguishes users that had the same name at different times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Groups that the user is in.
+    /// Groups that the user is a member of.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<String>)]
     pub groups: Vec<String>,

@@ -1,4 +1,4 @@
-//! Clusters: their faults, their classes of nodes and their defaults.
+//! Tests of Clusters: validation, resource models and defaults.
 
 use super::*;
 

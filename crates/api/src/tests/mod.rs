@@ -1,4 +1,4 @@
-//! Runs the hooks of the kinds in the same order as the registry.
+//! Tests that run the hooks of the kinds in the same order as the registry.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ type Rebalancer = apps::v1alpha1::WorkloadRebalancer;
 type Cluster = cluster::v1alpha1::Cluster;
 type Task = task::v1alpha1::RescheduleTask;
 
-/// The object as it is stored, or the faults for which it is refused.
+/// Returns the stored form of the object, or the errors for which it is rejected.
 fn admit<T: Resource>(object: Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
     let kind = ResourceKind::of::<T>();
     let Value::Object(mut object) = object else { panic!("an object") };
@@ -435,7 +435,7 @@ fn r152_entries_without_a_number_are_warned_of() {
         );
         assert_eq!(advice(name, json!({"replicas": 2})), Vec::<String>::new());
     }
-    // Another scheduler knows what its own strategies need.
+    // Another scheduler may not need numbers.
     assert_eq!(advice("Theirs", json!({})), Vec::<String>::new());
 }
 
@@ -514,7 +514,7 @@ fn wh6_the_server_chooses_the_permanent_id() {
     let stored = accepted::<Policy>(policy);
     assert_eq!(stored["metadata"]["labels"], json!({Policy::PERMANENT_ID: "u-1", "a": "b"}));
     let mut binding = binding_with(json!({}));
-    // The first label says which policy the binding has: that is the client's to say.
+    // The client may choose the first label, which references the policy.
     binding["metadata"]["labels"] = json!({Policy::PERMANENT_ID: "a-policy", Binding::PERMANENT_ID: "mine"});
     let stored = accepted::<Binding>(binding);
     assert_eq!(stored["metadata"]["labels"], json!({Policy::PERMANENT_ID: "a-policy", Binding::PERMANENT_ID: "u-1"}));

@@ -23,9 +23,9 @@ pub enum Mode {
     /// placed with the fewest moves.
     AsBefore,
     /// Moves only replicas that have to leave, and as few as possible: replicas on clusters that
-    /// are gone, that the placement no longer selects, or whose NoExecute taints it does not
-    /// tolerate; and replicas on clusters in `placedOn` with a NoSchedule taint that it does not
-    /// tolerate.
+    /// are gone, that the placement no longer selects, or that have a NoExecute taint that it does
+    /// not tolerate; and replicas on clusters in `placedOn` with a NoSchedule taint that it does
+    /// not tolerate.
     Steady,
 }
 

@@ -150,7 +150,7 @@ pub struct ReplicaCounts {
 pub struct ClusterReadiness {
     /// Number of clusters.
     pub total: i64,
-    /// Number of clusters whose condition `Ready` is not True.
+    /// Number of clusters with a `Ready` condition that is not True.
     pub lost: i64,
 }
 
@@ -216,13 +216,13 @@ pub struct NamespaceCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvictionCounts {
-    /// Bindings that a taint evicts and whose eviction has not begun.
+    /// Bindings with a taint eviction that has not begun.
     #[serde(default)]
     pub waiting: i64,
     /// Bindings that will have to leave a cluster if nothing changes.
     #[serde(default)]
     pub foreseen: i64,
-    /// Bindings that are leaving a cluster and whose replacement is not healthy yet.
+    /// Bindings that are leaving a cluster before their replacement is healthy.
     #[serde(default)]
     pub leaving: i64,
     /// Time since which the oldest pending eviction waits.
@@ -244,7 +244,7 @@ pub struct EvictionCounts {
     /// Time at which the EvictionLimit that sets the rate expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_until: Option<Time>,
-    /// The user who set the rate by the EvictionLimit.
+    /// The user that set the rate by the EvictionLimit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_set_by: Option<String>,
     /// The note of the EvictionLimit.

@@ -95,7 +95,7 @@ pub struct WebhookGate {
     pub url: String,
 }
 
-/// The consequence for a rebalance whose gate has not passed in time.
+/// The consequence for a rebalance if a gate does not pass in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum OnFailure {
     /// No further move begins, and the rebalance ends as Aborted.

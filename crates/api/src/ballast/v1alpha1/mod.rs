@@ -77,8 +77,8 @@ pub const REBALANCE_LABEL: &str = "ballast.dev/rebalance";
 /// Label of a namespace. With the value `true`, its rebalances require another user's approval.
 pub const REQUIRE_APPROVAL: &str = "ballast.dev/require-approval";
 
-/// Label of a rebalance that undoes a rebalance whose gate failed. Its value is the name of that
-/// rebalance.
+/// Label of a rebalance that undoes another rebalance after a failed gate. Its value is the name of
+/// the undone rebalance.
 pub const UNDOES_LABEL: &str = "ballast.dev/undoes";
 
 /// Label of a ClusterRebalance that contains the name of the schedule that created it.

@@ -63,7 +63,7 @@ pub enum Goal {
     Survive,
 }
 
-/// The default tolerance of goals whose figure is a share or a price.
+/// The default tolerance of goals with a share or a price as figure.
 const TOLERANCE: IntOrPercent = IntOrPercent::Percent(2);
 
 /// Maximum number of unrelieved clusters listed in a status.
@@ -131,7 +131,7 @@ impl Goal {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectiveStatus {
-    /// The figure of the goal when the plan was made.
+    /// The figure of the goal when the plan was made, without any of its moves.
     pub before: Figure,
     /// The figure after all moves of the plan.
     pub after: Figure,
@@ -213,9 +213,9 @@ pub struct Figure(i64);
 impl Figure {
     const ONE: i64 = 10_000;
 
-    /// Rounds to the nearest number with four digits after the point.
+    /// Returns the number, rounded to four digits after the point. NaN becomes 0, and numbers out
+    /// of range are clamped.
     pub fn of(number: f64) -> Figure {
-        // Casts saturate, and NaN becomes 0.
         Figure((number * Figure::ONE as f64).round() as i64)
     }
 

@@ -92,8 +92,8 @@ pub struct RebalanceSpec {
     /// own placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
-    /// With `AsBefore`: the moment whose placements are restored, as far as the log reaches back.
-    /// Absent: each workload returns to its placement before it lost clusters.
+    /// With `AsBefore`: the moment in the past to restore placements from, as far as the log
+    /// reaches back. Absent: each workload returns to its placement before it lost clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<AsOf>,
     /// Limits on the replicas that may move, for each workload separately. With `undo`, absent: the
@@ -112,7 +112,7 @@ pub struct RebalanceSpec {
     #[serde(default)]
     #[schema(default = "NotRequired")]
     pub approval: Approval,
-    /// Approves the plan. A user who sets it needs the verb `approve` on the resource. It cannot be
+    /// Approves the plan. Setting it requires the verb `approve` on the resource. It cannot be
     /// unset.
     #[serde(default)]
     #[schema(default = false)]

@@ -58,8 +58,8 @@ impl Resource for RebalanceSchedule {
     ];
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
-    /// Renames the key `true` to `on`, because YAML 1.1 parsers such as kubectl's read the key `on`
-    /// as `true`. The key has no other meaning here, so it is corrected without a warning.
+    /// Renames the key `true` to `on`, without a warning. YAML 1.1 parsers such as kubectl's read
+    /// the key `on` as `true`, and `true` has no other meaning here.
     fn mend(object: &mut Map<String, Value>) -> Vec<String> {
         if let Some(spec) = tree::object(object, &["spec"])
             && !spec.contains_key("on")
@@ -143,7 +143,7 @@ pub struct RebalanceScheduleSpec {
 }
 
 impl ClusterRecovered {
-    /// Returns the selector of the clusters whose recovery counts.
+    /// Returns the selector of the clusters to watch for recovery.
     pub fn selector(&self) -> Result<Selector, selector::Malformed> {
         let LabelSelector { match_labels, match_expressions } = &self.cluster_selector;
         let labels = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -174,7 +174,7 @@ pub struct ScheduleOn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterRecovered {
-    /// The clusters whose recovery counts. Empty: all clusters.
+    /// The clusters to watch for recovery. Empty: all clusters.
     #[serde(default)]
     #[schema(value_type = Atomic<LabelSelector>, required = false)]
     pub cluster_selector: LabelSelector,

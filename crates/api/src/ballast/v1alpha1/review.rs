@@ -116,8 +116,8 @@ pub struct ReviewSpec {
     /// The objective of the moves for all clusters together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
-    /// With `AsBefore`: the moment whose placements would be restored, as far as the log reaches
-    /// back.
+    /// With `AsBefore`: the moment in the past to restore placements from, as far as the log
+    /// reaches back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<AsOf>,
     /// Limits on the replicas that may move, for each workload separately.
@@ -176,9 +176,9 @@ pub enum ReviewMode {
     /// `before`.
     AsBefore,
     /// Moves only replicas that have to leave, and as few as possible: replicas on clusters that
-    /// are gone, that the placement no longer selects, or whose NoExecute taints it does not
-    /// tolerate; and replicas on clusters in `placedOn` with a NoSchedule taint that it does not
-    /// tolerate.
+    /// are gone, that the placement no longer selects, or that have a NoExecute taint that it does
+    /// not tolerate; and replicas on clusters in `placedOn` with a NoSchedule taint that it does
+    /// not tolerate.
     Steady,
     /// Decides nothing: the review explains the present placements.
     AsIs,
@@ -214,8 +214,9 @@ pub struct ReviewStatus {
     /// The revision of the view that the result is based on.
     pub revision: String,
     /// Hash of the moves: bindings, sources and targets, including moves beyond `spec.limit`. A
-    /// rebalance with this value in `spec.expectPlan` makes these moves, or ends as `Aborted` with
-    /// the reason `PlanChanged`. Absent with `AsIs`, which plans nothing.
+    /// rebalance with this value in `spec.expectPlan` executes only a plan with this hash: if
+    /// planning results in other moves, it ends as Aborted with the reason PlanChanged. Absent with
+    /// `AsIs`, which plans nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_hash: Option<String>,
     /// Counts of the selected workloads.

@@ -1,5 +1,5 @@
-//! ClusterProfile: a cluster of the fleet, for programs that do not know who manages it. Only
-//! Ballast writes it.
+//! ClusterProfile: a cluster of the fleet, for programs that do not know its manager. Only Ballast
+//! writes it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,7 +14,7 @@ use ballast_resource::{Column, Resource, Scope, SqlColumn};
 kind! {
     /// A cluster of the fleet.
     pub struct ClusterProfile {
-        /// What the cluster is called, and which program manages it.
+        /// Display name of the cluster, and the program that manages it.
         pub spec: ClusterProfileSpec,
         /// The state of the cluster.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
@@ -22,14 +22,14 @@ kind! {
     }
 }
 
-/// What the cluster is called, and which program manages it.
+/// Display name of a cluster, and the program that manages it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterProfileSpec {
-    /// A name for people.
+    /// Display name of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// The program that manages the cluster. It never changes.
+    /// Program that manages the cluster. It never changes.
     #[schema(value_type = Immutable<ClusterManager>)]
     pub cluster_manager: ClusterManager,
 }
@@ -49,7 +49,7 @@ pub struct ClusterProfileStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
-    /// The version of the cluster.
+    /// Version of the cluster.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub version: ClusterVersion,
     /// Properties of the cluster, by name.
@@ -60,7 +60,7 @@ pub struct ClusterProfileStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<AccessProvider>)]
     pub access_providers: Vec<AccessProvider>,
-    /// The older name of `accessProviders`.
+    /// Older name of `accessProviders`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<AccessProvider>)]
     pub credential_providers: Vec<AccessProvider>,
@@ -81,10 +81,10 @@ pub struct Property {
     /// Name of the property.
     #[schema(min_length = 1, max_length = 253)]
     pub name: String,
-    /// Its value.
+    /// Value of the property.
     #[schema(min_length = 1, max_length = 1024)]
     pub value: String,
-    /// When the value was observed on the cluster.
+    /// Time at which the value was observed on the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
 }
@@ -94,37 +94,37 @@ pub struct Property {
 pub struct AccessProvider {
     /// Name of the provider.
     pub name: String,
-    /// The cluster, as in a kubeconfig.
+    /// Connection to the cluster, as in a kubeconfig.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub cluster: ClientCluster,
 }
 
-/// A cluster as in a kubeconfig.
+/// The connection to a cluster, as in a kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClientCluster {
     /// Address of the API server: `https://host:port`.
     pub server: String,
-    /// The name that the certificate of the server has, if it is not the host of the address.
+    /// Name in the certificate of the server, if it is not the host of the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_server_name: Option<String>,
     /// Whether the certificate of the server is not verified. This is unsafe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insecure_skip_tls_verify: Option<bool>,
-    /// A file with the CA of the server.
+    /// File with the CA of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_authority: Option<String>,
-    /// The CA of the server, in base64.
+    /// CA of the server, in base64.
     #[schema(format = Byte)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_authority_data: Option<String>,
-    /// The proxy on the way to the server.
+    /// Proxy between the client and the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_url: Option<String>,
-    /// Whether answers are not compressed.
+    /// Whether responses are not compressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_compression: Option<bool>,
-    /// What else a client knows of the cluster.
+    /// Further information for clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<Extension>)]
     pub extensions: Vec<Extension>,
@@ -135,7 +135,7 @@ pub struct ClientCluster {
 pub struct Extension {
     /// Name of the extension.
     pub name: String,
-    /// What it says.
+    /// Content of the extension.
     pub extension: FreeForm,
 }
 

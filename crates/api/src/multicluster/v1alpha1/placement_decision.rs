@@ -1,4 +1,4 @@
-//! PlacementDecision: the clusters that were chosen for a workload. Only Ballast writes it.
+//! PlacementDecision: the clusters that were selected for a workload. Only Ballast writes it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,25 +9,26 @@ use ballast_resource::schema::mark::AtomicList;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
 kind! {
-    /// The clusters that a scheduler has chosen, or a slice of them. A slice has at most 100, and
-    /// all slices of a decision have the same label `multicluster.x-k8s.io/decision-key`.
+    /// The clusters that a scheduler selected, or a slice of them. A slice has at most 100
+    /// clusters, and all slices of a decision have the same label
+    /// `multicluster.x-k8s.io/decision-key`.
     pub struct PlacementDecision {
-        /// The clusters.
+        /// The selected clusters.
         #[schema(value_type = AtomicList<ClusterDecision>)]
         pub decisions: Vec<ClusterDecision>,
-        /// Name of the scheduler that has chosen.
+        /// Name of the scheduler that made the decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scheduler_name: Option<String>,
     }
 }
 
-/// A cluster that was chosen.
+/// A cluster that was selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDecision {
-    /// The profile of the cluster.
+    /// Profile of the cluster.
     pub cluster_profile_ref: ObjectReference,
-    /// Why the cluster was chosen.
+    /// Reason for the selection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! MemberCluster: a cluster that placements can use.
+//! MemberCluster: a cluster that placements can select.
 
 use std::collections::HashSet;
 
@@ -13,11 +13,11 @@ use ballast_resource::schema::mark::Atomic;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
 kind! {
-    /// A member cluster: the account of its agents, its taints, and its state.
+    /// A member cluster, with the account of its agents, its taints and its state.
     pub struct MemberCluster {
-        /// The account of the cluster's agents, and its taints.
+        /// Account of the cluster's agents, and its taints.
         pub spec: MemberClusterSpec,
-        /// What the cluster's agents last reported.
+        /// Status that the cluster's agents last reported.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: MemberClusterStatus,
     }
@@ -108,11 +108,12 @@ impl Resource for MemberCluster {
     }
 }
 
-/// Names of namespaces and values of labels are made from the name.
+/// Maximum length of the name, because names of namespaces and values of labels are derived from
+/// it.
 const NAME_MAX: usize = 63;
 
-/// The rules of upstream's webhook: it must be possible to tolerate each taint, and no taint may
-/// occur twice.
+/// Checks the rules of upstream's webhook: it must be possible to tolerate each taint, and no taint
+/// may occur twice.
 fn taints(taints: &[Taint], at: &FieldPath, errors: &mut FieldErrors) {
     let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
@@ -134,18 +135,18 @@ fn taints(taints: &[Taint], at: &FieldPath, errors: &mut FieldErrors) {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberClusterSpec {
-    /// The account that the cluster's agents use.
+    /// Account that the cluster's agents use.
     #[schema(value_type = Atomic<Identity>)]
     pub identity: Identity,
     /// Seconds between two heartbeats of the agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 600, default = 60)]
     pub heartbeat_period_seconds: Option<i32>,
-    /// Taints keep away placements that do not tolerate them.
+    /// Taints of the cluster. They repel placements that do not tolerate them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub taints: Vec<Taint>,
-    /// When the cluster may be deleted.
+    /// Conditions under which the cluster may be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_options: Option<DeleteOptions>,
 }
@@ -166,26 +167,27 @@ pub struct Identity {
     pub namespace: Option<String>,
 }
 
-/// Keeps away every placement that does not tolerate it.
+/// A taint, which repels every placement that does not tolerate it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Taint {
-    /// The taint's key.
+    /// Key of the taint.
     pub key: String,
-    /// The taint's value.
+    /// Value of the taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// `NoSchedule`: new placements stay away, and present ones stay.
+    /// Effect of the taint. `NoSchedule`: new placements cannot use the cluster, and existing ones
+    /// stay.
     #[schema(value_type = TaintEffect)]
     pub effect: String,
 }
 
-/// The effects that the schema allows.
+/// Effects that the schema allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum TaintEffect {
     NoSchedule,
 }
 
-/// When a cluster may be deleted.
+/// The conditions under which a cluster may be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
@@ -198,9 +200,9 @@ pub struct DeleteOptions {
 /// Whether a cluster with workloads may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum DeleteValidationMode {
-    /// It may be deleted.
+    /// The cluster may be deleted.
     Skip,
-    /// It may not be deleted.
+    /// The cluster must not be deleted.
     Strict,
 }
 

@@ -1,4 +1,4 @@
-//! What the agents of a member cluster report.
+//! The status that the agents of a member cluster report.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::meta::Condition;
 use ballast_k8s::Time;
 use ballast_resource::schema::mark::MapList;
 
-/// What the agents of the cluster last reported.
+/// The status that the agents of a cluster last reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberClusterStatus {
@@ -21,13 +21,13 @@ pub struct MemberClusterStatus {
     /// Properties that the cluster reports, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, PropertyValue>,
-    /// The resources of the cluster.
+    /// Resources of the cluster.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub resource_usage: ResourceUsage,
-    /// The state of the agents.
+    /// State of the agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agent_status: Vec<AgentStatus>,
-    /// The namespaces on the cluster, each with the placement that created it.
+    /// Namespaces on the cluster, each with the placement that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<BTreeMap<String, String>>,
 }
@@ -36,9 +36,9 @@ pub struct MemberClusterStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PropertyValue {
-    /// The value. It must be a quantity to be compared or sorted.
+    /// Value of the property. It must be a quantity to be compared or sorted.
     pub value: String,
-    /// When the value was observed.
+    /// Time at which the value was observed.
     pub observation_time: Time,
 }
 
@@ -46,16 +46,16 @@ pub struct PropertyValue {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceUsage {
-    /// The capacity of its nodes.
+    /// Capacity of the nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, Quantity>,
-    /// The part of the capacity that workloads can use.
+    /// Part of the capacity that workloads can use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub allocatable: BTreeMap<String, Quantity>,
-    /// The part of the capacity that is free.
+    /// Part of the capacity that is free.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub available: BTreeMap<String, Quantity>,
-    /// When the values were observed.
+    /// Time at which the values were observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation_time: Option<Time>,
 }
@@ -64,14 +64,14 @@ pub struct ResourceUsage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentStatus {
-    /// `MemberAgent`, `MultiClusterServiceAgent` or `ServiceExportImportAgent`.
+    /// Type of the agent: `MemberAgent`, `MultiClusterServiceAgent` or `ServiceExportImportAgent`.
     #[serde(rename = "type")]
     pub type_: String,
     /// Conditions of the agent: `Joined`, `Healthy`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
-    /// When the last heartbeat was received.
+    /// Time at which the last heartbeat was received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_received_heartbeat: Option<Time>,
 }

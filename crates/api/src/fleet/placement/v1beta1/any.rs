@@ -1,6 +1,6 @@
 //! A placement of either scope, and the objects that belong to it.
 //!
-//! The kinds of the two scopes differ only in their names. Workers use this form.
+//! The kinds of the two scopes differ only in their names. Workers use this scope-independent form.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ pub struct PlacementKinds {
     pub policy_snapshots: GroupResource,
     pub resource_snapshots: GroupResource,
     pub bindings: GroupResource,
-    /// The kind of the placement. The types of its conditions start with it.
+    /// Kind of the placement. The types of its conditions start with it.
     pub kind: &'static str,
 }
 
@@ -47,13 +47,14 @@ pub static NAMESPACED: PlacementKinds = PlacementKinds {
 pub static SCOPES: [&PlacementKinds; 2] = [&CLUSTER, &NAMESPACED];
 
 impl PlacementKinds {
-    /// The kinds of the scope that `resource` belongs to. None: the kind does not belong to a
-    /// placement.
+    /// Returns the kinds of the scope that `resource` belongs to, or `None` if the kind does not
+    /// belong to a placement.
     pub fn of(resource: GroupResource) -> Option<&'static PlacementKinds> {
         SCOPES.into_iter().find(|kinds| kinds.all().contains(&resource))
     }
 
-    /// All kinds of the scope: placements, policy snapshots, resource snapshots and bindings.
+    /// Returns all kinds of the scope: placements, policy snapshots, resource snapshots and
+    /// bindings.
     pub fn all(&self) -> [GroupResource; 4] {
         [self.placements, self.policy_snapshots, self.resource_snapshots, self.bindings]
     }
@@ -71,7 +72,7 @@ impl PlacementKinds {
         }
     }
 
-    /// The object as it is written to the API.
+    /// Serializes the object, with its `apiVersion` and `kind`.
     pub fn tree(&self, resource: GroupResource, object: &impl Serialize) -> Map<String, Value> {
         let Ok(Value::Object(mut tree)) = serde_json::to_value(object) else {
             unreachable!("a kind is written as a JSON object")
@@ -82,7 +83,7 @@ impl PlacementKinds {
     }
 }
 
-/// The key of the placement that the object is, or belongs to.
+/// Returns the key of the placement that the object is or belongs to.
 pub fn placement_of(object: &Object) -> Option<Key> {
     let kinds = PlacementKinds::of(object.key.resource)?;
     if object.key.resource == kinds.placements {
@@ -92,7 +93,7 @@ pub fn placement_of(object: &Object) -> Option<Key> {
     Some(Key { resource: kinds.placements, namespace: object.key.namespace.clone(), name: name.into() })
 }
 
-/// ClusterResourcePlacement or ResourcePlacement.
+/// A ClusterResourcePlacement or ResourcePlacement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnyPlacement {
     #[serde(default)]
@@ -102,7 +103,7 @@ pub struct AnyPlacement {
     pub status: PlacementStatus,
 }
 
-/// ClusterSchedulingPolicySnapshot or SchedulingPolicySnapshot.
+/// A ClusterSchedulingPolicySnapshot or SchedulingPolicySnapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnyPolicySnapshot {
     #[serde(default)]
@@ -112,7 +113,7 @@ pub struct AnyPolicySnapshot {
     pub status: SchedulingPolicySnapshotStatus,
 }
 
-/// ClusterResourceSnapshot or ResourceSnapshot.
+/// A ClusterResourceSnapshot or ResourceSnapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnyResourceSnapshot {
     #[serde(default)]
@@ -122,7 +123,7 @@ pub struct AnyResourceSnapshot {
     pub status: ResourceSnapshotStatus,
 }
 
-/// ClusterResourceBinding or ResourceBinding.
+/// A ClusterResourceBinding or ResourceBinding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnyBinding {
     #[serde(default)]

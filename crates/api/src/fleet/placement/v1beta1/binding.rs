@@ -49,7 +49,7 @@ pub(super) const SQL_COLUMNS: &[SqlColumn] = &[
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBindingSpec {
-    /// The state of the binding.
+    /// State of the binding.
     #[schema(value_type = String)]
     pub state: BindingState,
     /// Name of the resource snapshot for the cluster. Empty until the rollout begins.
@@ -64,9 +64,9 @@ pub struct ResourceBindingSpec {
     pub scheduling_policy_snapshot_name: String,
     /// Name of the cluster.
     pub target_cluster: String,
-    /// Why the cluster was picked.
+    /// Reason for picking the cluster.
     pub cluster_decision: ClusterDecision,
-    /// How the resources are applied on the cluster.
+    /// Way of applying the resources on the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply_strategy: Option<ApplyStrategy>,
 }
@@ -81,7 +81,7 @@ pub enum BindingState {
     Bound,
     /// The cluster is no longer picked, and the resources wait for their removal.
     Unscheduled,
-    /// A value that the schema allows and that is not known.
+    /// A value that the schema allows and that is unknown.
     #[serde(untagged)]
     Other(String),
 }

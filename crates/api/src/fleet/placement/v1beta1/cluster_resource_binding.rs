@@ -7,11 +7,11 @@ use crate::type_meta::kind;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
 kind! {
-    /// Binds the resources of a cluster-scoped placement to one cluster.
+    /// Binding of the resources of a cluster-scoped placement to one cluster.
     pub struct ClusterResourceBinding {
-        /// The cluster, its resources, and the state of the rollout.
+        /// Cluster, its resources, and the state of the rollout.
         pub spec: ResourceBindingSpec,
-        /// The state of the resources on the cluster.
+        /// State of the resources on the cluster.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: ResourceBindingStatus,
     }

@@ -11,9 +11,9 @@ use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 kind! {
     /// Places resources on clusters and keeps them there.
     pub struct ClusterResourcePlacement {
-        /// Which resources go to which clusters, and how.
+        /// Resources of the placement, their clusters, and the rollout strategy.
         pub spec: PlacementSpec,
-        /// The progress of the placement.
+        /// Progress of the placement.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: PlacementStatus,
     }

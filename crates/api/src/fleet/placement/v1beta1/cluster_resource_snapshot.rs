@@ -12,12 +12,12 @@ use ballast_resource::schema::mark::MapList;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
 kind! {
-    /// The resources of a placement at one time, or a part of them if they are too many for one
+    /// The resources of a placement at one time, or a part of them if they do not fit into one
     /// object.
     pub struct ClusterResourceSnapshot {
-        /// The resources.
+        /// Snapshot of the resources.
         pub spec: ResourceSnapshotSpec,
-        /// The state of the snapshot.
+        /// State of the snapshot.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: ResourceSnapshotStatus,
     }
@@ -42,11 +42,11 @@ impl Resource for ClusterResourceSnapshot {
     }
 }
 
-/// Resources at one time.
+/// The resources of a placement at one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSnapshotSpec {
-    /// The whole resources.
+    /// Complete resources.
     pub selected_resources: Vec<FreeForm>,
 }
 

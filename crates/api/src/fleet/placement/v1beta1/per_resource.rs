@@ -1,4 +1,4 @@
-//! Reports about single resources: which one, and how it failed, drifted or differs.
+//! Reports about single resources: failures, drifts and differences.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::meta::Condition;
 use ballast_k8s::Time;
 
-/// Names an object in a namespace.
+/// A reference to a namespaced object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NamespacedName {
     /// Name of the object.
@@ -15,7 +15,7 @@ pub struct NamespacedName {
     pub namespace: String,
 }
 
-/// Names one resource.
+/// A reference to a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceIdentifier {
     /// API group. Absent: the core group.
@@ -30,12 +30,12 @@ pub struct ResourceIdentifier {
     /// Namespace, for namespaced resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The envelope that contains the resource.
+    /// Envelope that contains the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub envelope: Option<EnvelopeIdentifier>,
 }
 
-/// Names an envelope: an object that contains others.
+/// A reference to an envelope: an object that contains other objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EnvelopeIdentifier {
     /// Name of the object.
@@ -43,7 +43,7 @@ pub struct EnvelopeIdentifier {
     /// Namespace of the object, for namespaced envelopes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The kind of envelope.
+    /// Kind of the envelope.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(default = "ConfigMap")]
     pub type_: Option<EnvelopeType>,
@@ -62,7 +62,7 @@ pub enum EnvelopeType {
 pub struct FailedResource {
     #[serde(flatten)]
     pub resource: ResourceIdentifier,
-    /// The condition that says what is wrong.
+    /// Condition that describes the failure.
     pub condition: Condition,
 }
 
@@ -72,13 +72,13 @@ pub struct FailedResource {
 pub struct DriftedResource {
     #[serde(flatten)]
     pub resource: ResourceIdentifier,
-    /// When the drift was last observed.
+    /// Time at which the drift was last observed.
     pub observation_time: Time,
-    /// When the drift was first observed.
+    /// Time at which the drift was first observed.
     pub first_drifted_observed_time: Time,
     /// Generation of the resource on the cluster.
     pub target_cluster_observed_generation: i64,
-    /// The fields that differ.
+    /// Fields that differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed_drifts: Vec<PatchDetail>,
 }
@@ -89,14 +89,14 @@ pub struct DriftedResource {
 pub struct DiffedResource {
     #[serde(flatten)]
     pub resource: ResourceIdentifier,
-    /// When the difference was last observed.
+    /// Time at which the difference was last observed.
     pub observation_time: Time,
-    /// When the difference was first observed.
+    /// Time at which the difference was first observed.
     pub first_diffed_observed_time: Time,
-    /// Generation of the resource on the cluster. Absent: there is none.
+    /// Generation of the resource on the cluster. Absent: the cluster does not have the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_cluster_observed_generation: Option<i64>,
-    /// The fields that differ.
+    /// Fields that differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed_diffs: Vec<PatchDetail>,
 }
@@ -107,10 +107,10 @@ pub struct DiffedResource {
 pub struct PatchDetail {
     /// JSON pointer to the field.
     pub path: String,
-    /// The value on the cluster.
+    /// Value on the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_in_member: Option<String>,
-    /// The value in the placement.
+    /// Value in the placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_in_hub: Option<String>,
 }

@@ -10,7 +10,7 @@ use crate::meta::{Condition, LabelSelector};
 use ballast_resource::SqlColumn;
 use ballast_resource::schema::mark::{Atomic, MapList};
 
-/// The columns of a placement. The types of its conditions begin with its kind.
+/// The printer columns of a placement. The types of its conditions begin with its kind.
 macro_rules! columns {
     (column $name:literal, $kind:literal, $path:expr, $priority:literal, $description:literal) => {
         Column { name: $name, kind: $kind, path: $path, priority: $priority, description: $description }
@@ -37,7 +37,8 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// `condition` is the type of the condition that says whether clusters are picked.
+/// Returns the SQL columns. `condition` is the type of the condition that reports whether clusters
+/// are picked.
 pub(super) const fn sql_columns(condition: &'static str) -> [SqlColumn; 3] {
     [
         SqlColumn::field("policy", &["spec", "policy", "placementType"]),
@@ -46,7 +47,7 @@ pub(super) const fn sql_columns(condition: &'static str) -> [SqlColumn; 3] {
     ]
 }
 
-/// Which resources go to which clusters, and how.
+/// The resources of a placement, their clusters, and the rollout strategy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementSpec {
@@ -56,14 +57,14 @@ pub struct PlacementSpec {
     /// Selects the clusters. Absent: all clusters. It can be changed, but not removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PlacementPolicy>,
-    /// How the placement is carried out.
+    /// Strategy of the rollout.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub strategy: RolloutStrategy,
-    /// How many old snapshots are kept.
+    /// Number of old snapshots that are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000, default = 10)]
     pub revision_history_limit: Option<i32>,
-    /// Who can read the status.
+    /// Users that can read the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "ClusterScopeOnly")]
     pub status_reporting_scope: Option<StatusReportingScope>,
@@ -79,37 +80,37 @@ pub struct ResourceSelectorTerm {
     pub version: String,
     /// Kind.
     pub kind: String,
-    /// Name. Not together with `labelSelector`. Without both, all resources of the kind are
-    /// selected.
+    /// Name of the resource. Must not be combined with `labelSelector`. If neither is set, all
+    /// resources of the kind are selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Labels.
+    /// Labels of the resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
-    /// For a namespace: which of its resources are selected with it.
+    /// For a namespace: the resources that are selected with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "NamespaceWithResources")]
     pub selection_scope: Option<SelectionScope>,
 }
 
-/// Which resources of a namespace are selected with it.
+/// The resources of a namespace that are selected with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum SelectionScope {
-    /// None of them.
+    /// None of its resources.
     NamespaceOnly,
-    /// All of them.
+    /// All of its resources.
     NamespaceWithResources,
-    /// Those that the other selectors select.
+    /// Resources that the other selectors select.
     NamespaceWithResourceSelectors,
 }
 
-/// Who can read the status.
+/// The users that can read the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum StatusReportingScope {
-    /// Users who can read the placement.
+    /// Users that can read the placement.
     ClusterScopeOnly,
-    /// Also users who can read the namespace.
+    /// Users that can read the namespace as well.
     NamespaceAccessible,
 }
 
@@ -117,14 +118,14 @@ pub enum StatusReportingScope {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementStatus {
-    /// The selected resources.
+    /// Selected resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub selected_resources: Vec<ResourceIdentifier>,
     /// Index of the resource snapshot that the conditions belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_resource_index: Option<String>,
-    /// The progress on each picked cluster. Entries without a name stand for clusters that could
-    /// not be found.
+    /// Progress on each picked cluster. Entries without a name stand for clusters that could not be
+    /// found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement_statuses: Vec<PerClusterPlacementStatus>,
     /// Conditions of the placement.

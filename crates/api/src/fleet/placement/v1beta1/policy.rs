@@ -10,7 +10,7 @@ use ballast_resource::schema::mark::Atomic;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementPolicy {
-    /// Whether all fitting clusters are picked, a number of them, or named ones. It cannot be
+    /// Type of the placement: all fitting clusters, a number of them, or named ones. It cannot be
     /// changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "PickAll")]
@@ -19,14 +19,14 @@ pub struct PlacementPolicy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub cluster_names: Vec<String>,
-    /// The number of clusters, for `PickN`.
+    /// Number of clusters, for `PickN`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub number_of_clusters: Option<i32>,
     /// Requirements on clusters, and preferences among them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// How the picked clusters are spread, for `PickN`.
+    /// Spread of the picked clusters, for `PickN`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
     /// Taints of clusters that are tolerated. Tolerations can be added, but not changed or removed.
@@ -35,15 +35,15 @@ pub struct PlacementPolicy {
     pub tolerations: Vec<Toleration>,
 }
 
-/// Which clusters are picked.
+/// The type of a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum PlacementType {
-    /// All clusters that fit.
+    /// All clusters that fit are picked.
     #[default]
     PickAll,
-    /// The best clusters, up to a number.
+    /// The best clusters are picked, up to a number.
     PickN,
-    /// The named clusters.
+    /// The named clusters are picked.
     PickFixed,
 }
 
@@ -60,14 +60,14 @@ pub struct Affinity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAffinity {
-    /// What a cluster must fulfil.
+    /// Requirements that a cluster must satisfy.
     #[serde(
         default,
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
         skip_serializing_if = "Option::is_none"
     )]
     pub required: Option<ClusterSelector>,
-    /// What makes a cluster preferred, for `PickN`.
+    /// Preferences among clusters, for `PickN`.
     #[serde(
         default,
         rename = "preferredDuringSchedulingIgnoredDuringExecution",
@@ -80,7 +80,7 @@ pub struct ClusterAffinity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelector {
-    /// A cluster must match one of these terms. Empty: nothing is required.
+    /// Terms of which a cluster must match at least one. Empty: nothing is required.
     #[schema(max_items = 10)]
     pub cluster_selector_terms: Vec<ClusterSelectorTerm>,
 }
@@ -109,7 +109,7 @@ pub struct PropertySelector {
     pub match_expressions: Vec<PropertySelectorRequirement>,
 }
 
-/// Compares one property with one value.
+/// A comparison of one property with one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PropertySelectorRequirement {
     /// Name of the property. Resources are named
@@ -128,63 +128,63 @@ pub struct PropertySelectorRequirement {
 pub struct PropertySorter {
     /// Name of the property.
     pub name: String,
-    /// Which end is best.
+    /// Order in which values are better.
     #[schema(value_type = PropertySortOrder)]
     pub sort_order: String,
 }
 
-/// Which end of an order is best.
+/// The order in which values are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum PropertySortOrder {
-    /// The smallest value.
+    /// Smaller values are better.
     Ascending,
-    /// The largest value.
+    /// Larger values are better.
     Descending,
 }
 
-/// Prefers some clusters, or avoids them.
+/// A preference for some clusters, or against them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PreferredClusterSelector {
-    /// The weight. Negative weights avoid clusters.
+    /// Weight of the preference. Clusters with a negative weight are avoided.
     #[schema(minimum = -100, maximum = 100)]
     pub weight: i32,
     /// Selects the clusters.
     pub preference: ClusterSelectorTerm,
 }
 
-/// Bounds how unevenly the picked clusters are spread over the values of a label.
+/// A bound on the unevenness of the spread of the picked clusters over the values of a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
-    /// The largest allowed difference between the fullest and the emptiest value.
+    /// Maximum difference between the numbers of picked clusters of any two values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, default = 1)]
     pub max_skew: Option<i32>,
     /// Key of the label.
     pub topology_key: String,
-    /// What happens to a cluster that would exceed the bound.
+    /// Behavior for a cluster that would exceed the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "DoNotSchedule")]
     pub when_unsatisfiable: Option<UnsatisfiableConstraintAction>,
 }
 
-/// What happens to a cluster that would exceed the bound.
+/// The behavior for a cluster that would exceed the bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum UnsatisfiableConstraintAction {
-    /// It is not picked.
+    /// The cluster is not picked.
     #[default]
     DoNotSchedule,
-    /// It is picked last.
+    /// The cluster is picked last.
     ScheduleAnyway,
 }
 
-/// Lets a placement use clusters with a matching taint.
+/// A toleration, which lets a placement use clusters with a matching taint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Toleration {
     /// Key of the taint. Empty matches all keys, and requires the operator `Exists`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// `Exists` for any value.
+    /// `Equal`, or `Exists` for any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<TolerationOperator>, default = "Equal")]
     pub operator: Option<String>,
@@ -197,7 +197,7 @@ pub struct Toleration {
     pub effect: Option<String>,
 }
 
-/// How the value of a toleration is compared.
+/// The comparison of the value of a toleration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum TolerationOperator {
     Equal,

@@ -17,12 +17,12 @@ pub(super) const COLUMNS: &[Column] = &[
 
 pub(super) const SQL_COLUMNS: &[SqlColumn] = &[PLACEMENT_COLUMN, SqlColumn::condition("scheduled", "Scheduled")];
 
-/// A policy at one time. It does not change: a new policy is a new snapshot.
+/// A policy at one time. It does not change: a new policy gets a new snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingPolicySnapshotSpec {
-    /// The policy. Absent: all clusters are picked. Its `numberOfClusters` may be out of date. The
-    /// annotation `kubernetes-fleet.io/number-of-clusters` has the current number.
+    /// Policy of the placement. Absent: all clusters are picked. Its `numberOfClusters` may be out
+    /// of date. The annotation `kubernetes-fleet.io/number-of-clusters` has the current number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PlacementPolicy>,
     /// SHA-256 of the policy without its number of clusters, in base64.
@@ -34,14 +34,14 @@ pub struct SchedulingPolicySnapshotSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingPolicySnapshotStatus {
-    /// The generation of the placement that the decisions are for.
+    /// Generation of the placement that the decisions are for.
     #[serde(rename = "observedCRPGeneration")]
     pub observed_crp_generation: i64,
     /// Conditions of the snapshot: `Scheduled`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
-    /// The decision about each cluster. Selected clusters come first. Not all refused clusters are
+    /// Decision about each cluster. Selected clusters come first. Not all rejected clusters are
     /// listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
@@ -56,21 +56,21 @@ pub struct ClusterDecision {
     pub cluster_name: String,
     /// Whether the cluster was picked.
     pub selected: bool,
-    /// The score of the cluster, if it was scored.
+    /// Score of the cluster, if it was scored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_score: Option<ClusterScore>,
-    /// The reason, in a sentence.
+    /// Human-readable reason for the decision.
     pub reason: String,
 }
 
-/// The score of a cluster. More is better.
+/// The score of a cluster. Higher is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterScore {
-    /// The sum of the policy's preferences.
+    /// Sum of the weights of the matching preferences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity_score: Option<i32>,
-    /// How much the cluster evens out the spread. The field has upstream's name.
+    /// Contribution of the cluster to an even spread. The field has upstream's name.
     #[serde(default, rename = "priorityScore", skip_serializing_if = "Option::is_none")]
     pub topology_spread_score: Option<i32>,
 }

@@ -1,5 +1,5 @@
-//! Upstream's webhook rules for the properties that a placement compares, in upstream's words.
-//! Pure.
+//! Validation of the properties that a placement compares, as in upstream's webhook and with its
+//! messages. Pure.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ const USAGES: [&str; 3] = ["allocatable", "available", "total"];
 const OPERATORS: [&str; 6] = ["Gt", "Ge", "Eq", "Ne", "Lt", "Le"];
 const QUANTITY: &str = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
-/// The properties of which a contradiction is reported: each report contains all requirements.
+/// Maximum number of properties of which a contradiction is reported, because each report contains
+/// all requirements.
 const CONTRADICTIONS_MAX: usize = 10;
 
 /// Checks each requirement by itself, and then all requirements on the same property together.
@@ -46,16 +47,16 @@ pub(super) fn requirements(requirements: &[PropertySelectorRequirement], at: &Fi
     }
 }
 
-/// The comparison of a property with a value.
+/// A comparison of a property with a value.
 #[derive(Clone, Copy)]
 struct Comparison<'r> {
     operator: &'r str,
     value: Quantity,
-    /// The value as it was written.
+    /// Value as it was written.
     text: &'r str,
 }
 
-/// The comparison. The error names the faulty field and the reason.
+/// Parses the comparison. The error contains the invalid field and the reason.
 fn comparison(requirement: &PropertySelectorRequirement) -> Result<Comparison<'_>, (&'static str, String)> {
     let PropertySelectorRequirement { operator, values, .. } = requirement;
     if !OPERATORS.contains(&operator.as_str()) {
@@ -70,7 +71,7 @@ fn comparison(requirement: &PropertySelectorRequirement) -> Result<Comparison<'_
     }
 }
 
-/// Why no value can fulfil all of these comparisons. `None`: there are such values.
+/// Returns the reason that no value can satisfy all of these comparisons, or `None` if one can.
 fn contradiction(comparisons: &[Comparison<'_>]) -> Option<String> {
     let with = |operators: &'static [&str]| comparisons.iter().filter(|each| operators.contains(&each.operator));
     let equal = with(&["Eq"]).next();
@@ -115,7 +116,7 @@ pub(super) fn name(name: &str) -> Result<(), String> {
                 "invalid capacity type in resource property name {name}, supported values are [{}]",
                 USAGES.join(" ")
             )),
-            // Upstream accepts it, but its scheduler cannot read it (vector invalid-a-003).
+            // Upstream accepts it, but its scheduler cannot parse it (vector invalid-a-003).
             Some((_, resource)) if resource.contains('-') => {
                 Err("a resource with a dash in its name cannot be compared".to_owned())
             }

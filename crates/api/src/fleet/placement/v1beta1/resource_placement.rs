@@ -13,9 +13,9 @@ use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 kind! {
     /// Places resources of its namespace on clusters and keeps them there.
     pub struct ResourcePlacement {
-        /// Which resources go to which clusters, and how.
+        /// Resources of the placement, their clusters, and the rollout strategy.
         pub spec: PlacementSpec,
-        /// The progress of the placement.
+        /// Progress of the placement.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: PlacementStatus,
     }

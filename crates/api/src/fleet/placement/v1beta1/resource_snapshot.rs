@@ -9,12 +9,12 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
 kind! {
-    /// The resources of a namespaced placement at one time, or a part of them if they are too many
-    /// for one object.
+    /// The resources of a namespaced placement at one time, or a part of them if they do not fit
+    /// into one object.
     pub struct ResourceSnapshot {
-        /// The resources.
+        /// Snapshot of the resources.
         pub spec: ResourceSnapshotSpec,
-        /// The state of the snapshot.
+        /// State of the snapshot.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: ResourceSnapshotStatus,
     }
@@ -26,7 +26,7 @@ impl Resource for ResourceSnapshot {
     const KIND: &'static str = "ResourceSnapshot";
     const PLURAL: &'static str = "resourcesnapshots";
     const SINGULAR: &'static str = "resourcesnapshot";
-    /// `rs` means ReplicaSets, so this kind has none (D46).
+    /// `rs` means ReplicaSets, so this kind has no short name (D46).
     const SHORT_NAMES: &'static [&'static str] = &[];
     const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
     const SCOPE: Scope = Scope::Namespaced;

@@ -1,7 +1,7 @@
-//! Rules across fields, which upstream's CRDs have in CEL, with their paths and messages. Pure.
+//! Rules across fields that upstream's CRDs express in CEL, with their paths and messages. Pure.
 //!
-//! The messages of the three rules on `NamespaceWithResourceSelectors` are ours, because upstream's
-//! have not been recorded.
+//! The messages of the three rules on `NamespaceWithResourceSelectors` are Ballast's own, because
+//! upstream's have not been recorded.
 
 use super::placement::{PlacementSpec, ResourceSelectorTerm, SelectionScope, StatusReportingScope};
 use super::policy::{PlacementPolicy, PlacementType, Toleration};
@@ -28,7 +28,8 @@ pub(super) fn placement(scope: Scope, spec: &PlacementSpec, old: Option<&Placeme
     errors
 }
 
-/// The spec of a snapshot cannot be changed. Upstream documents this, but does not enforce it.
+/// Checks that the spec of a snapshot is unchanged. Upstream documents this rule, but does not
+/// enforce it.
 pub(super) fn unchanged<S: PartialEq>(spec: &S, old: Option<&S>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if old.is_some_and(|old| old != spec) {
@@ -74,7 +75,7 @@ fn whole(spec: &PlacementSpec, old: Option<&PlacementSpec>, at: &FieldPath, erro
     }
 }
 
-/// Where the status is reported. KubeFleet has these rules for the cluster-scoped kind alone.
+/// Checks `statusReportingScope`. KubeFleet has these rules for the cluster-scoped kind only.
 fn status_scope(spec: &PlacementSpec, old: Option<&PlacementSpec>, at: &FieldPath, errors: &mut FieldErrors) {
     let mut refuse = |rule: &str| errors.invalid(at, "object", rule);
     let namespaces = spec.resource_selectors.iter().filter(|term| term.kind == "Namespace").count();
@@ -95,7 +96,7 @@ fn has_name(term: &ResourceSelectorTerm) -> bool {
     term.name.as_ref().is_some_and(|name| !name.is_empty())
 }
 
-/// Differs from KubeFleet (D39): an empty list counts as absent.
+/// Checks a policy. Differs from KubeFleet (D39): an empty list counts as absent.
 fn policy(policy: &PlacementPolicy, old: Option<&PlacementPolicy>, at: &FieldPath, errors: &mut FieldErrors) {
     let type_ = policy.placement_type.unwrap_or_default();
     let mut refuse = |rule: &str| errors.invalid(at, "object", rule);

@@ -1,5 +1,5 @@
-//! How a decision is carried out: the pace of the rollout, and how resources are applied, deleted
-//! and reported.
+//! The rollout strategy: the pace of the rollout, and the way in which resources are applied,
+//! deleted and reported.
 
 use std::borrow::Cow;
 
@@ -11,35 +11,35 @@ use utoipa::{PartialSchema, ToSchema};
 
 use ballast_resource::schema::mark::INT_OR_STRING;
 
-/// How decisions are carried out.
+/// The strategy of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStrategy {
-    /// What carries out the decisions.
+    /// Component that carries out the rollout.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(default = "RollingUpdate")]
     pub type_: Option<RolloutStrategyType>,
-    /// The pace, for `RollingUpdate`.
+    /// Pace of the rollout, for `RollingUpdate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateConfig>,
-    /// How resources are applied on clusters.
+    /// Way of applying resources on clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply_strategy: Option<ApplyStrategy>,
-    /// What happens to resources on clusters when the placement is deleted.
+    /// Handling of resources on clusters when the placement is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_strategy: Option<DeleteStrategy>,
-    /// Whether the status of resources on clusters is reported back.
+    /// Reporting of the status of resources on clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_back_strategy: Option<ReportBackStrategy>,
 }
 
-/// What carries out the decisions.
+/// The component that carries out a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum RolloutStrategyType {
-    /// The rollout controller, cluster by cluster within bounds.
+    /// The rollout controller updates cluster by cluster, within bounds.
     #[default]
     RollingUpdate,
-    /// An external program. It cannot be changed back.
+    /// An external program carries out the rollout. This type cannot be changed back.
     External,
 }
 
@@ -47,12 +47,13 @@ pub enum RolloutStrategyType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdateConfig {
-    /// How many clusters may lack the resources at a time: a number, or a percentage rounded up.
+    /// Maximum number of clusters that may lack the resources at a time: a number, or a percentage
+    /// rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "25%")]
     pub max_unavailable: Option<IntOrPercent>,
-    /// How many clusters above the wanted number may have the resources at a time: a number, or a
-    /// percentage rounded up.
+    /// Maximum number of clusters above the requested number that may have the resources at a time:
+    /// a number, or a percentage rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "25%")]
     pub max_surge: Option<IntOrPercent>,
@@ -62,7 +63,7 @@ pub struct RollingUpdateConfig {
     pub unavailable_period_seconds: Option<i64>,
 }
 
-/// A number, or a percentage of one.
+/// A number, or a percentage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrPercent {
@@ -86,82 +87,82 @@ impl ToSchema for IntOrPercent {
     }
 }
 
-/// How resources are applied on a cluster.
+/// The way of applying resources on a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplyStrategy {
-    /// How two versions of a resource are compared.
+    /// Comparison of two versions of a resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "PartialComparison")]
     pub comparison_option: Option<ComparisonOption>,
-    /// When a resource is applied.
+    /// Condition under which a resource is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Always")]
     pub when_to_apply: Option<WhenToApply>,
-    /// The way of applying.
+    /// Method of applying.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(default = "ClientSideApply")]
     pub type_: Option<ApplyStrategyType>,
-    /// Whether resources are applied that others own too.
+    /// Whether resources are applied that have other owners as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_co_ownership: Option<bool>,
     /// Settings for server-side apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_side_apply_config: Option<ServerSideApplyConfig>,
-    /// When a present resource is taken over.
+    /// Condition under which an existing resource is taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Always")]
     pub when_to_take_over: Option<WhenToTakeOver>,
 }
 
-/// How two versions of a resource are compared.
+/// The comparison of two versions of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ComparisonOption {
-    /// By the fields that are set in the placement.
+    /// Only the fields that are set in the placement are compared.
     PartialComparison,
-    /// By all fields.
+    /// All fields are compared.
     FullComparison,
 }
 
-/// When a resource is applied.
+/// The condition under which a resource is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum WhenToApply {
     Always,
-    /// Only if the resource was not changed on the cluster.
+    /// The resource was not changed on the cluster.
     IfNotDrifted,
 }
 
-/// The way in which a resource is applied.
+/// The method of applying a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ApplyStrategyType {
     ClientSideApply,
     ServerSideApply,
-    /// Not applied: differences are only reported.
+    /// The resource is not applied. Differences are only reported.
     ReportDiff,
 }
 
 /// Settings for server-side apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServerSideApplyConfig {
-    /// Whether apply overrides conflicts.
+    /// Whether conflicts are overridden.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
 }
 
-/// When a present resource is taken over.
+/// The condition under which an existing resource is taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum WhenToTakeOver {
     Always,
-    /// If it does not differ.
+    /// The existing resource does not differ.
     IfNoDiff,
     Never,
 }
 
-/// What happens to resources on clusters when the placement is deleted.
+/// The handling of resources on clusters when the placement is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteStrategy {
-    /// Whether they are deleted with the placement.
+    /// Whether the resources are deleted with the placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Delete")]
     pub propagation_policy: Option<DeletePropagationPolicy>,
@@ -170,25 +171,25 @@ pub struct DeleteStrategy {
 /// Whether resources on clusters are deleted with their placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum DeletePropagationPolicy {
-    /// They are kept.
+    /// The resources are kept.
     Abandon,
-    /// They are deleted.
+    /// The resources are deleted.
     Delete,
 }
 
-/// Whether the status of resources on clusters is reported back.
+/// The reporting of the status of resources on clusters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportBackStrategy {
-    /// The way of reporting.
+    /// Type of the reporting.
     #[serde(rename = "type")]
     #[schema(default = "Disabled")]
     pub type_: ReportBackStrategyType,
-    /// The destination, for `Mirror`.
+    /// Destination of the status, for `Mirror`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<ReportBackDestination>,
 }
 
-/// The way of reporting status.
+/// The type of the status reporting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ReportBackStrategyType {
     #[default]
@@ -196,10 +197,10 @@ pub enum ReportBackStrategyType {
     Mirror,
 }
 
-/// Where status is reported to.
+/// The destination of reported status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ReportBackDestination {
-    /// The resource that it is the status of.
+    /// The original resource.
     OriginalResource,
     /// The Work that contains the resource.
     #[serde(rename = "WorkAPI")]

@@ -1,9 +1,9 @@
-//! Finds strays: objects that belong to a placement by their label, but are not named after it.
-//! Pure.
+//! An index of misnamed objects: objects that belong to a placement by their label, but are not
+//! named after it. Pure.
 //!
-//! The scheduler and the controllers name everything after its placement. So they find it without
-//! reading all objects of the kind. Only users create strays, but strays count as much: for
-//! example, a second binding of a cluster counts under any name.
+//! The scheduler and the controllers name every object after its placement, and so find it without
+//! reading all objects of the kind. Only users create misnamed objects, but these are equally
+//! valid: for example, a second binding of a cluster counts, whatever its name is.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::any::placement_of;
 use super::names::binding_prefix;
 use ballast_k8s::{Key, Object};
 
-/// The strays of all placements. Events keep it up to date.
+/// The misnamed objects of all placements. Events keep the index up to date.
 #[derive(Debug, Default)]
 pub struct Strays {
     placements: BTreeMap<Key, Key>,
 }
 
 impl Strays {
-    /// Replaces everything by the strays among these objects.
+    /// Rebuilds the index from these objects.
     pub fn list<'a>(&mut self, objects: impl Iterator<Item = &'a Object>) {
         self.placements.clear();
         objects.for_each(|object| self.note(object));
@@ -38,7 +38,7 @@ impl Strays {
         self.placements.remove(&object.key);
     }
 
-    /// The strays of a placement. Usually there are none.
+    /// Returns the misnamed objects of a placement. Usually there are none.
     pub fn of(&self, placement: &Key) -> Vec<Key> {
         let strays = self.placements.iter().filter(|(_, of)| *of == placement);
         strays.map(|(stray, _)| stray.clone()).collect()

@@ -1,17 +1,18 @@
 //! The trigger for a fresh decision about a placement. Pure.
 //!
-//! It is an addition of this project: with it, a RescheduleTask or a WorkloadRebalancer can name a
+//! KubeFleet has no such trigger. With it, a RescheduleTask or a WorkloadRebalancer can reference a
 //! placement of this family. A trigger is an annotation on the placement: the time at which it was
 //! accepted. A policy snapshot with the same time serves it. That snapshot has the same policy
 //! under a new name, so the scheduler evaluates every cluster again, and the rollout strategy drops
-//! clusters that no longer fit. Placements without a trigger stay as they are
+//! clusters that no longer fit. Placements without a trigger are not rescheduled
 //! (IgnoreDuringExecution).
 //!
 //! *Invariants:*
 //!
-//! - A trigger timestamp is later than every one before it. So each accepted trigger is a write,
-//!   and has a snapshot of its own.
-//! - A trigger timestamp stays until a later one comes, whatever a client writes.
+//! - A trigger timestamp is later than all previous ones. So each accepted trigger is a write, and
+//!   gets its own snapshot.
+//! - A trigger timestamp is kept until a later one replaces it, even if a client writes the
+//!   placement without it.
 
 use super::any::{PlacementKinds, SCOPES};
 use crate::core::ObjectReference;
@@ -23,56 +24,58 @@ use ballast_resource::Given;
 
 const GROUP: &str = "placement.kubernetes-fleet.io";
 
-/// On a placement: when a fresh decision was last asked for. On a policy snapshot: the trigger that
-/// it serves.
+/// Annotation of a placement: the time of the last request for a fresh decision. Annotation of a
+/// policy snapshot: the trigger that it serves.
 pub const TRIGGERED_AT: &str = "ballast.dev/reschedule-triggered-at";
 
-/// The kinds of the scope whose placement has this kind. Any version of the group is accepted.
+/// Returns the kinds of the scope whose placement has this kind. Any version of the group is
+/// accepted.
 pub fn kinds_named(api_version: &str, kind: &str) -> Option<&'static PlacementKinds> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     SCOPES.into_iter().find(|kinds| group == GROUP && kinds.kind == kind)
 }
 
-/// The key of the placement that a reference names. None: the reference is of another kind.
+/// Returns the key of the placement that a reference names, or `None` for a reference to another
+/// kind.
 pub fn placement_named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Key> {
     let kinds = kinds_named(api_version, kind)?;
     Some(Key { resource: kinds.placements, namespace: namespace.into(), name: name.into() })
 }
 
-/// When a fresh decision about the placement was last asked for.
+/// Returns the time of the last request for a fresh decision about the placement.
 pub fn triggered_at(placement: &Object) -> Option<Time> {
     let tree = placement.value().ok()?;
     tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT)?.as_str()?.parse().ok()
 }
 
-/// The timestamp of a new trigger that was caused at `cause`. `known` is the placement's last
-/// trigger timestamp.
+/// Returns the timestamp of a new trigger that was caused at `cause`. `known` is the placement's
+/// last trigger timestamp.
 pub fn next(known: Option<Time>, cause: Time) -> Time {
     known.map_or(cause, |known| cause.max(known.plus_seconds(1)))
 }
 
-/// The number that identifies a trigger in `events::TriggerTracker`. A later trigger of the
+/// Returns the number that identifies a trigger in `events::TriggerTracker`. A later trigger of the
 /// placement has a larger number.
 pub fn pending_pass(timestamp: Time) -> Revision {
     Revision(timestamp.seconds())
 }
 
-/// The edits that trigger a placement for `requester`.
+/// Returns the edits that trigger a placement for `requester`.
 pub fn accepted(timestamp: Time, requester: &ObjectReference) -> [Edit; 2] {
     let text = timestamp.to_string();
     let asked = requester::signed(&text, requester);
     [Edit::set(&["metadata", "annotations", TRIGGERED_AT], text), asked]
 }
 
-/// The last trigger timestamp, and its requester if the annotation names one.
+/// Returns the last trigger timestamp, and its requester if the annotation names one.
 pub fn last_request(placement: &ObjectMeta) -> Option<(Time, Option<ObjectReference>)> {
     let timestamp = placement.annotations.get(TRIGGERED_AT)?;
     let requester = placement.annotations.get(ASKED_BY).and_then(|text| requester::read(text, timestamp));
     Some((timestamp.parse().ok()?, requester))
 }
 
-/// Keeps the last trigger, and its requester, when a client replaces the placement. The client's
-/// manifest does not have the annotation, or has an older one.
+/// Keeps the last trigger, and its requester, when a client replaces the placement with a manifest
+/// that lacks the annotation or has an older one.
 pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
     let named = |tree: &tree::Object, name: &str| tree.get("metadata")?.get("annotations")?.get(name).cloned();
     let annotation = |tree: &tree::Object| named(tree, TRIGGERED_AT);
@@ -89,14 +92,14 @@ pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
     }
 }
 
-/// Whether a policy snapshot was made for the placement's last trigger. True if there is no
-/// trigger.
+/// Returns whether a policy snapshot was created for the placement's last trigger. True if there is
+/// no trigger.
 pub fn is_served(placement: &ObjectMeta, snapshot: &ObjectMeta) -> bool {
     let trigger = placement.annotations.get(TRIGGERED_AT);
     trigger.is_none() || snapshot.annotations.get(TRIGGERED_AT) == trigger
 }
 
-/// Marks a new snapshot as made for the placement's last trigger.
+/// Marks a new snapshot as created for the placement's last trigger.
 pub fn serve(placement: &ObjectMeta, snapshot: &mut ObjectMeta) {
     if let Some(trigger) = placement.annotations.get(TRIGGERED_AT) {
         snapshot.annotations.insert(TRIGGERED_AT.to_owned(), trigger.clone());

@@ -1,7 +1,7 @@
-//! Rules for objects of this family that a schema cannot express.
+//! Validation of objects of this family beyond the schema.
 //!
 //! As upstream, the rules of the schema come first. The webhook's rules apply only to objects that
-//! pass them. tests/suite/fleet/messages.rs has an example of each.
+//! satisfy them. tests/suite/fleet/messages.rs has an example of each.
 
 use super::placement::PlacementSpec;
 use super::policy_snapshot::SchedulingPolicySnapshotSpec;
@@ -19,7 +19,7 @@ pub(super) fn placement(scope: Scope, name: &str, spec: &PlacementSpec, old: Opt
     if errors.is_empty() { webhook_rules::placement(name, spec, old) } else { errors }
 }
 
-/// The policy of a snapshot is checked only by its schema's rules. The webhook checked it in the
+/// Checks the policy of a snapshot, by the rules of its schema only. The webhook checked it in the
 /// placement.
 pub(super) fn policy_snapshot(
     spec: &SchedulingPolicySnapshotSpec,

@@ -1,10 +1,11 @@
-//! The rules of upstream's webhooks for placements that pass their schema, in upstream's words.
+//! Rules of upstream's webhooks for placements that satisfy their schema, with upstream's messages.
 //! Pure.
 //!
-//! Upstream reports all faults in one sentence. Here each fault names its field. Where upstream's
-//! sentence prints a Go struct, the sentence here follows the object as JSON.
+//! Upstream reports all errors in one sentence. Here each error has its own field path. Where
+//! upstream's message contains a printed Go struct, the message here contains the object as JSON.
 //!
-//! Left out: whether a selected kind exists and is cluster-scoped. Only a cluster knows that.
+//! Upstream's check whether a selected kind exists and is cluster-scoped is left out, because it
+//! needs a cluster.
 
 use std::collections::HashSet;
 
@@ -17,8 +18,8 @@ use ballast_k8s::names::{label_value_faults, qualified_name_faults, subdomain_fa
 use ballast_k8s::selector::Selector;
 use ballast_k8s::{FieldErrors, FieldPath};
 
-/// The longest name of a placement or a member cluster, because names of namespaces are made from
-/// them.
+/// Maximum length of the name of a placement or a member cluster, because names of namespaces are
+/// derived from it.
 const NAME_MAX: usize = 63;
 
 pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&PlacementSpec>) -> FieldErrors {
@@ -39,12 +40,12 @@ pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&Placement
     errors
 }
 
-/// The text of a toleration. Equal ones have equal texts.
+/// Returns the text of a toleration. Equal tolerations have equal texts.
 fn text(toleration: &Toleration) -> String {
     serde_json::to_string(toleration).unwrap_or_default()
 }
 
-/// What an update may not change. The schema compares the types of the two policies.
+/// Rejects changes that an update must not make. The schema compares the types of the two policies.
 fn transition(spec: &PlacementSpec, old: &PlacementSpec, at: &FieldPath, errors: &mut FieldErrors) {
     let type_of = |spec: &PlacementSpec| spec.policy.as_ref().and_then(|policy| policy.placement_type);
     if type_of(spec).unwrap_or_default() != type_of(old).unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! WorkloadRebalancer: one object that asks for fresh placements of several workloads (R56-R66).
+//! WorkloadRebalancer: a request for fresh placements of several workloads (R56-R66).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,15 +7,16 @@ use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, FieldPath, Time};
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// The reason of a failed workload that has no binding (R66).
+/// Reason of a failed workload that has no binding (R66).
 pub const REFERENCED_BINDING_NOT_FOUND: &str = "ReferencedBindingNotFound";
 
 kind! {
-    /// Asks once for a fresh placement of each listed workload, regardless of where it runs now.
+    /// A one-time request for a fresh placement of each listed workload, regardless of its current
+    /// placement.
     pub struct WorkloadRebalancer {
-        /// The workloads, and how long the finished object is kept.
+        /// Workloads, and time for which the finished object is kept.
         pub spec: WorkloadRebalancerSpec,
-        /// The progress of the request.
+        /// Progress of the request.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: WorkloadRebalancerStatus,
     }
@@ -53,7 +54,7 @@ impl Resource for WorkloadRebalancer {
     }
 }
 
-/// Differs from Karmada (D50), which shows the age alone.
+/// Differs from Karmada (D50), which shows only the age.
 const COLUMNS: &[Column] = &[
     Column {
         name: "DONE",
@@ -85,19 +86,20 @@ const COLUMNS: &[Column] = &[
     },
 ];
 
-/// The workloads to rebalance, and how long the finished object is kept.
+/// The workloads to rebalance, and the time for which the finished object is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRebalancerSpec {
-    /// The workloads to rebalance. At least one.
+    /// Workloads to rebalance. At least one.
     #[schema(min_items = 1)]
     pub workloads: Vec<ObjectReference>,
-    /// Seconds until a finished request is deleted. 0 deletes it at once. Absent: it is kept.
+    /// Seconds until a finished request is deleted. 0: it is deleted immediately. Absent: it is
+    /// kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 
-/// Names one workload.
+/// A reference to a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RebalancedObjectReference)]
@@ -113,17 +115,17 @@ pub struct ObjectReference {
     pub namespace: Option<String>,
 }
 
-/// The progress of the request.
+/// The progress of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRebalancerStatus {
-    /// One entry for each workload that was handled, sorted by `apiVersion/kind/namespace/name`.
+    /// Workloads that were handled, one entry for each, sorted by `apiVersion/kind/namespace/name`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub observed_workloads: Vec<ObservedWorkload>,
-    /// The generation that this status belongs to.
+    /// Generation that this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When the last workload got its result.
+    /// Time at which the last workload got its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_time: Option<Time>,
 }
@@ -132,13 +134,13 @@ pub struct WorkloadRebalancerStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedWorkload {
-    /// The workload.
+    /// Reference to the workload.
     pub workload: ObjectReference,
     /// `Successful` or `Failed`. Empty while the workload is in progress.
     #[serde(default, deserialize_with = "result_if_any", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub result: Option<RebalanceResult>,
-    /// The reason of a failure, in one word.
+    /// Reason for a failure, as one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -150,8 +152,8 @@ pub enum RebalanceResult {
     Successful,
 }
 
-/// Reads an empty result as absent. Some clients write it, because their language has no absent
-/// strings.
+/// Deserializes an empty result as absent. Clients in languages without absent strings write empty
+/// ones.
 fn result_if_any<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<RebalanceResult>, D::Error> {
     #[derive(Deserialize)]
     enum Written {

@@ -1,4 +1,4 @@
-//! Cluster: a member cluster, with what it offers and its state.
+//! Cluster: a member cluster, with its connection, resources and state.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,12 +13,12 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
 kind! {
-    /// A member cluster: how to reach it, what it offers, and its state.
+    /// A member cluster, with its connection, resources and state.
     pub struct Cluster {
-        /// How to reach the cluster and what it offers.
+        /// Connection to the cluster, its location, its taints and its resource models.
         #[schema(default = json!({}))]
         pub spec: ClusterSpec,
-        /// The state of the cluster, as it was last reported.
+        /// State of the cluster, as last reported.
         #[serde(default)]
         #[schema(default = json!({}))]
         pub status: ClusterStatus,
@@ -119,32 +119,32 @@ impl Resource for Cluster {
     }
 }
 
-/// How to reach the cluster and what it offers.
+/// The connection to a cluster, its location, its taints and its resource models.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
     /// Identity of the cluster, usually the UID of its `kube-system` namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// How changes reach the cluster: `Push` or `Pull`.
+    /// Direction in which changes are synchronized: `Push` or `Pull`.
     #[schema(default = "")]
     pub sync_mode: String,
     /// Address of the cluster's API server: `https://host:port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_endpoint: Option<String>,
-    /// The secret with the credentials for the cluster.
+    /// Secret with the credentials for the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalSecretReference>,
-    /// The secret with the token of the impersonator.
+    /// Secret with the token of the impersonator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impersonator_secret_ref: Option<LocalSecretReference>,
     /// Whether the cluster's certificate is not verified. This is unsafe.
     #[serde(default, rename = "insecureSkipTLSVerification", skip_serializing_if = "Option::is_none")]
     pub insecure_skip_tls_verification: Option<bool>,
-    /// Proxy on the way to the cluster.
+    /// Proxy between the control plane and the cluster.
     #[serde(default, rename = "proxyURL", skip_serializing_if = "Option::is_none")]
     pub proxy_url: Option<String>,
-    /// Headers for that proxy.
+    /// Headers for the proxy.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub proxy_header: Pairs<String>,
     /// Cloud provider of the cluster.
@@ -153,21 +153,21 @@ pub struct ClusterSpec {
     /// Region that the cluster is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// The zone of a cluster in one zone. Superseded by `zones`.
+    /// Zone of a cluster in one zone. Superseded by `zones`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// Zones that the cluster spans.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
-    /// Taints keep away workloads that do not tolerate them.
+    /// Taints of the cluster. They repel workloads that do not tolerate them.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
-    /// The classes by which nodes are counted. A class is a range of resources.
+    /// Classes by which nodes are counted. A class is a range of resources.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub resource_models: Vec<ResourceModel>,
 }
 
-/// Names a secret.
+/// A reference to a secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LocalSecretReference {
     /// Namespace of the secret.
@@ -178,26 +178,26 @@ pub struct LocalSecretReference {
     pub name: String,
 }
 
-/// A class of nodes.
+/// A class of nodes, defined by ranges of their resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceModel {
     /// Rank of the class. Ranks count up from 0.
     #[schema(default = 0)]
     pub grade: i32,
-    /// The range of each resource in this class.
+    /// Range of each resource in the class.
     pub ranges: Vec<ResourceModelRange>,
 }
 
-/// The range of one resource in a class: `min` is in the class, `max` is above it.
+/// The range of one resource in a class, from `min` up to, but not including, `max`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceModelRange {
     /// Name of the resource.
     #[schema(default = "")]
     pub name: String,
-    /// The smallest amount in the class.
+    /// Smallest amount in the class.
     #[schema(value_type = String)]
     pub min: Quantity,
-    /// The smallest amount above the class.
+    /// Smallest amount above the class.
     #[schema(value_type = String)]
     pub max: Quantity,
 }

@@ -1,4 +1,4 @@
-//! Defaults and rules for clusters that a schema cannot express. They are upstream's.
+//! Defaults and validation of clusters beyond the schema, as in upstream.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,14 @@ use crate::tree::{self, Object};
 use ballast_k8s::{self as k8s, FieldErrors, FieldPath, names};
 use ballast_resource::Given;
 
-/// Upstream puts the name after a prefix of 15 characters to make the name of a namespace.
+/// Maximum length of the name of a cluster, because upstream adds a prefix of 15 characters to make
+/// the name of a namespace.
 const NAME_LENGTH_MAX: usize = 48;
 
 const RESOURCES: &[&str] = &["cpu", "ephemeral-storage", "memory", "storage"];
 
-/// Where each of the default classes begins: `cpu` and `memory` (BK6). A class ends where the next
-/// one begins.
+/// Lower bounds of the default classes: `cpu` and `memory` (BK6). A class ends where the next one
+/// begins.
 const DEFAULT_CLASSES: [(&str, &str); 9] = [
     ("0", "0"),
     ("1", "4Gi"),
@@ -56,7 +57,7 @@ pub fn prepare(object: &mut Object, given: &Given<'_>) {
     }
 }
 
-/// The classes of a new cluster that names none. Upstream's gate
+/// Returns the classes of a new cluster that specifies none. Upstream's gate
 /// `CustomizedClusterResourceModeling` is on, and its controller counts the nodes of each class.
 fn default_models() -> Value {
     let last = (i64::MAX.to_string(), i64::MAX.to_string());
@@ -90,7 +91,7 @@ fn prepare_models(spec: &mut Object) {
     }
 }
 
-/// Writes a number as text. The schema wants text, but people write numbers.
+/// Converts a number to text, as the schema requires. Users often write numbers.
 fn write_as_text(amount: &mut Value) {
     if let Value::Number(number) = amount {
         *amount = json!(number.to_string());
@@ -124,7 +125,7 @@ fn check_name(name: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Why this cannot be the name of a cluster.
+/// Returns the reasons for which `name` is not a valid name of a cluster.
 pub fn name_faults(name: &str) -> Vec<String> {
     if name.len() > NAME_LENGTH_MAX {
         return vec![format!("must be no more than {NAME_LENGTH_MAX} characters")];

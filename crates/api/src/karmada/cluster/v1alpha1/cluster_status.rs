@@ -1,4 +1,4 @@
-//! What a member cluster reports: its APIs, its nodes and their free resources.
+//! The status that a member cluster reports: its APIs, its nodes and their free resources.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,50 +8,50 @@ use crate::lean::Pairs;
 use crate::meta::Condition;
 use ballast_k8s::Time;
 
-/// The state of a cluster, as it was last reported.
+/// The state of a cluster, as last reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
     /// Kubernetes version of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_version: Option<String>,
-    /// The APIs that the cluster serves.
+    /// APIs that the cluster serves.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub api_enablements: Vec<APIEnablement>,
     /// Conditions of the cluster. `Ready` is one of them.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<ClusterCondition>)]
     pub conditions: Vec<Condition>,
-    /// The number of nodes.
+    /// Number of nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_summary: Option<NodeSummary>,
-    /// The resources of all nodes together.
+    /// Resources of all nodes together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_summary: Option<ResourceSummary>,
-    /// Actions that remedies ask for, for example to keep traffic away.
+    /// Actions that remedies request, for example to stop traffic to the cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub remedy_actions: Vec<String>,
 }
 
-/// One group and version that the cluster serves.
+/// A group and version that the cluster serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct APIEnablement {
-    /// `group/version`
+    /// Group and version, as `group/version`.
     #[schema(default = "")]
     pub group_version: String,
-    /// The kinds in this group and version.
+    /// Kinds in this group and version.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<APIResource>,
 }
 
-/// One kind that the cluster serves.
+/// A kind that the cluster serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct APIResource {
     /// Plural name of the kind.
     #[schema(default = "")]
     pub name: String,
-    /// The kind.
+    /// Name of the kind.
     #[schema(default = "")]
     pub kind: String,
 }
@@ -60,10 +60,10 @@ pub struct APIResource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSummary {
-    /// All nodes.
+    /// Number of all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_num: Option<i32>,
-    /// Nodes that are ready.
+    /// Number of nodes that are ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_num: Option<i32>,
 }
@@ -72,19 +72,19 @@ pub struct NodeSummary {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSummary {
-    /// The amounts that workloads can use on the nodes.
+    /// Amounts that workloads can use on the nodes.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub allocatable: Pairs<Quantity>,
-    /// The requests of pods that wait for a node.
+    /// Requests of pods that are not yet assigned to a node.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub allocating: Pairs<Quantity>,
-    /// The requests of pods that are assigned to a node.
+    /// Requests of pods that are assigned to a node.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub allocated: Pairs<Quantity>,
-    /// The number of nodes with free resources, by class.
+    /// Number of nodes with free resources, by class.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub allocatable_modelings: Vec<AllocatableModeling>,
 }
@@ -95,7 +95,7 @@ pub struct AllocatableModeling {
     /// Rank of the class.
     #[schema(default = 0)]
     pub grade: i32,
-    /// The number of nodes in the class.
+    /// Number of nodes in the class.
     #[schema(default = 0)]
     pub count: i32,
 }
@@ -105,20 +105,20 @@ pub struct AllocatableModeling {
 #[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields are read by the schema only")]
 struct ClusterCondition {
-    /// The type of the condition.
+    /// Type of the condition.
     #[schema(rename = "type", default = "")]
     type_: String,
     /// `True`, `False` or `Unknown`.
     #[schema(default = "")]
     status: String,
-    /// The generation of the cluster that the condition belongs to.
+    /// Generation of the cluster that the condition was computed from.
     observed_generation: Option<i64>,
-    /// When `status` last changed.
+    /// Time at which `status` last changed.
     last_transition_time: Time,
-    /// The reason, in one word for programs.
+    /// Machine-readable reason for the status, in one word.
     #[schema(default = "")]
     reason: String,
-    /// The reason, in a sentence for people.
+    /// Human-readable reason for the status.
     #[schema(default = "")]
     message: String,
 }

@@ -12,11 +12,10 @@ pub use cluster_status::{
 };
 pub use stay::{Stay, is_no_execute, is_undated};
 
-/// The key of the taint by which a cluster is closed to new workloads, as `karmadactl cordon` sets
-/// it.
+/// Key of the taint that closes a cluster to new workloads, as `karmadactl cordon` sets it.
 pub const UNSCHEDULABLE: &str = "cluster.karmada.io/unschedulable";
 
-/// The key of the taints of a cluster that says that it is not ready.
+/// Key of the taints of a cluster that reports that it is not ready.
 pub const NOT_READY: &str = "cluster.karmada.io/not-ready";
-/// The key of the taints of a cluster whose state is unknown.
+/// Key of the taints of a cluster in an unknown state.
 pub const UNREACHABLE: &str = "cluster.karmada.io/unreachable";

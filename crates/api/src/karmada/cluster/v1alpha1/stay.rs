@@ -1,14 +1,14 @@
-//! How long a workload may stay on a cluster that has NoExecute taints.
+//! The time that a workload may stay on a cluster with NoExecute taints.
 //!
 //! Each such taint must be tolerated. The time of a toleration with `tolerationSeconds` starts at
-//! the taint's `timeAdded`. If several tolerations fit a taint, the first one counts, as in
+//! the taint's `timeAdded`. If several tolerations match a taint, the first one counts, as in
 //! Kubernetes. Eviction and scheduling both use this module. If they disagreed, the scheduler would
 //! bring back what an eviction removed.
 
 use crate::core::{Taint, TaintEffect, Toleration};
 use ballast_k8s::{Time, taint};
 
-/// How long a workload may stay on a cluster.
+/// The time that a workload may stay on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
     ForEver,
@@ -17,8 +17,8 @@ pub enum Stay {
 }
 
 impl Stay {
-    /// How long a workload with these tolerations may stay on a cluster with these taints. Only
-    /// NoExecute taints count.
+    /// Returns the time that a workload with these tolerations may stay on a cluster with these
+    /// taints. Only NoExecute taints count.
     pub fn of(taints: &[Taint], tolerations: &[Toleration], now: Time) -> Stay {
         let mut stay = Stay::ForEver;
         for taint in taints.iter().filter(|taint| is_no_execute(taint)) {
@@ -36,8 +36,9 @@ impl Stay {
         stay
     }
 
-    /// Since when, or from when, taints evict a workload with these tolerations. `None`: it may
-    /// stay. A taint without a time counts as added now.
+    /// Returns the time, past or future, from which the taints evict a workload with these
+    /// tolerations. Returns `None` if the workload may stay. A taint without a time counts as added
+    /// now.
     pub fn ends(taints: &[Taint], tolerations: &[Toleration], now: Time) -> Option<Time> {
         let ends = taints.iter().filter(|taint| is_no_execute(taint)).filter_map(|taint| {
             let added = taint.time_added.unwrap_or(now);
@@ -49,7 +50,7 @@ impl Stay {
         ends.min()
     }
 
-    /// Whether the workload must have left by `now`.
+    /// Returns whether the workload must have left the cluster by `now`.
     pub fn is_over(self, now: Time) -> bool {
         match self {
             Stay::ForEver => false,
@@ -63,7 +64,7 @@ pub fn is_no_execute(taint: &Taint) -> bool {
     taint.effect == TaintEffect::NoExecute
 }
 
-/// Whether a NoExecute taint has no `timeAdded`, so that `tolerationSeconds` has no start.
+/// Returns whether a NoExecute taint has no `timeAdded`, so that `tolerationSeconds` has no start.
 pub fn is_undated(taint: &Taint) -> bool {
     is_no_execute(taint) && taint.time_added.is_none()
 }

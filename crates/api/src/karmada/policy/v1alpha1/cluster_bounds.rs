@@ -1,8 +1,8 @@
-//! Rules for the bounds of clusters, and for what happens where not all replicas fit, that a schema
-//! cannot express (S7).
+//! Validation of cluster bounds, and of the behavior if not all replicas fit, beyond the schema
+//! (S7).
 //!
-//! Bounds can contradict each other, and the number of replicas. Where that can be known from the
-//! object alone, it is refused. Otherwise the condition `Scheduled` says so.
+//! Bounds can contradict each other or the number of replicas. A contradiction that is evident from
+//! the object alone is rejected. Otherwise the condition `Scheduled` reports it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use super::replica_scheduling::{ClusterBounds, ReplicaSchedulingStrategy, WhenRe
 use crate::tree::Object;
 use ballast_k8s::{FieldErrors, FieldPath};
 
-/// Refuses bounds that contradict each other. `path` is that of the list.
+/// Rejects bounds that contradict each other. `path` is the path of the list.
 pub(super) fn check(bounds: &[ClusterBounds], path: &FieldPath, errors: &mut FieldErrors) {
     for (index, entry) in bounds.iter().enumerate() {
         let path = path.index(index);
@@ -52,11 +52,11 @@ pub(super) fn check(bounds: &[ClusterBounds], path: &FieldPath, errors: &mut Fie
     }
 }
 
-/// Clusters that an entry selects whatever their labels and fields are.
+/// Clusters that an entry selects regardless of their labels and fields.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Selected<'a> {
     Name(&'a str),
-    /// Those that an equal selection selects.
+    /// Clusters that an equal affinity selects.
     Alike(&'a ClusterAffinity),
 }
 
@@ -68,26 +68,26 @@ fn selected(affinity: &ClusterAffinity) -> Vec<Selected<'_>> {
     selected
 }
 
-/// The names that an affinity lists, without those that it excludes.
+/// Returns the names that an affinity lists and does not exclude.
 fn names(affinity: &ClusterAffinity) -> impl Iterator<Item = &str> {
     let excluded: HashSet<&str> = affinity.exclude_clusters.iter().map(String::as_str).collect();
     affinity.cluster_names.iter().map(String::as_str).filter(move |name| !excluded.contains(name))
 }
 
-/// The bounds of the entries that select every cluster.
+/// Returns the combined bounds of the entries that select every cluster.
 fn of_all_clusters(bounds: &[ClusterBounds]) -> Range {
     let all = bounds.iter().enumerate().filter(|(_, entry)| entry.target_cluster == ClusterAffinity::default());
     all.fold(Range::default(), |range, (index, entry)| range.with(index, entry).0)
 }
 
-/// The bounds that hold together, with the entry that each comes from.
+/// The intersection of several bounds, with the entry that each limit comes from.
 #[derive(Clone, Copy, Default)]
 struct Range {
     min: Option<(i64, usize)>,
     max: Option<(i64, usize)>,
 }
 
-/// How an entry contradicts an earlier one.
+/// A contradiction between an entry and an earlier one.
 struct Contradiction {
     field: &'static str,
     value: i64,
@@ -104,7 +104,7 @@ impl Range {
         self.max.map_or(i64::MAX, |(max, _)| max)
     }
 
-    /// Also holds the bounds of this entry.
+    /// Intersects the range with the bounds of this entry.
     fn with(self, index: usize, entry: &ClusterBounds) -> (Range, Option<Contradiction>) {
         let (min, max) = (entry.min_replicas.unwrap_or(0), entry.max_replicas.unwrap_or(i64::MAX));
         let contradiction = match (self.min, self.max) {
@@ -124,8 +124,8 @@ impl Range {
     }
 }
 
-/// Refuses bounds that leave no place for this number of replicas, whatever the clusters are like.
-/// `path` is that of the placement.
+/// Rejects bounds that no assignment of `replicas` can satisfy, whichever clusters exist. `path` is
+/// the path of the placement.
 pub(in crate::karmada) fn check_total(
     placement: &Placement,
     replicas: i32,
@@ -176,7 +176,8 @@ pub(in crate::karmada) fn check_total(
     }
 }
 
-/// The names that each group of the placement can choose from. None: any cluster may match.
+/// Returns the cluster names that each group of the placement can choose from, or `None` if any
+/// cluster may match.
 fn groups(placement: &Placement) -> Vec<Option<BTreeSet<&str>>> {
     if let Some(affinity) = &placement.cluster_affinity {
         return vec![named(vec![affinity])];
@@ -194,11 +195,11 @@ fn groups(placement: &Placement) -> Vec<Option<BTreeSet<&str>>> {
 fn named(affinities: Vec<&ClusterAffinity>) -> Option<BTreeSet<&str>> {
     let is_open = affinities.iter().any(|affinity| affinity.cluster_names.is_empty());
     let named: BTreeSet<&str> = affinities.into_iter().flat_map(names).collect();
-    // A selection of no cluster is another fault.
+    // An affinity that selects no cluster is reported elsewhere.
     (!is_open && !named.is_empty()).then_some(named)
 }
 
-/// Warnings about fields that the division does not obey.
+/// Returns warnings about fields that the division ignores.
 pub fn advise(object: &Object) -> Vec<String> {
     const STRATEGY: &str = "/placement/replicaScheduling";
     let Some(strategy) = object.get("spec").and_then(|spec| spec.pointer(STRATEGY)) else { return Vec::new() };

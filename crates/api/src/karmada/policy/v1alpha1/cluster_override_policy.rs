@@ -1,4 +1,4 @@
-//! ClusterOverridePolicy: what is changed in objects on their way to a cluster.
+//! ClusterOverridePolicy: changes that are made to objects for certain clusters.
 //!
 //! It has the same spec as OverridePolicy.
 
@@ -9,10 +9,10 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Resource, Scope};
 
 kind! {
-    /// Says what is changed in objects of any namespace, or of none, before they are sent to a
-    /// cluster. Ballast keeps it for Karmada's controllers, which do so.
+    /// Changes that are made to objects, of any namespace or cluster-scoped, before they are sent
+    /// to a cluster. Ballast stores the policy. Karmada's controllers apply it.
     pub struct ClusterOverridePolicy {
-        /// The objects to change, and the rules for it.
+        /// Objects to change, and the changes.
         pub spec: OverrideSpec,
     }
 }

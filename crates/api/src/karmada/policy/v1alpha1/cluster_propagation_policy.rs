@@ -1,4 +1,5 @@
-//! ClusterPropagationPolicy: placement rules for objects of any namespace, or of none.
+//! ClusterPropagationPolicy: placement rules for objects of any namespace and for cluster-scoped
+//! objects.
 //!
 //! It has the same spec as PropagationPolicy.
 
@@ -18,16 +19,16 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope};
 
 kind! {
-    /// Says which objects of any namespace, or of none, go to which clusters. Ballast copies its
-    /// placement to the bindings that name it, and creates no bindings for workloads.
+    /// Placement of objects, of any namespace or cluster-scoped, on clusters. Ballast copies its
+    /// placement to the bindings that reference it, and creates no bindings for workloads.
     pub struct ClusterPropagationPolicy {
-        /// The objects to place, and the rules for it.
+        /// Selected objects, and their placement.
         pub spec: PropagationSpec,
     }
 }
 
 impl ClusterPropagationPolicy {
-    /// The label by which bindings name their policy.
+    /// Label with which a binding references its policy.
     pub const PERMANENT_ID: &'static str = "clusterpropagationpolicy.karmada.io/permanent-id";
 }
 

@@ -1,4 +1,5 @@
-//! ClusterTaintPolicy: taints that clusters get and lose with their conditions.
+//! ClusterTaintPolicy: taints that are added to and removed from clusters depending on their
+//! conditions.
 
 use std::collections::BTreeSet;
 
@@ -12,28 +13,30 @@ use ballast_k8s::{FieldErrors, FieldPath};
 use ballast_resource::{Resource, Scope};
 
 kind! {
-    /// Says which taints clusters get and lose with their conditions. Ballast keeps it for
-    /// Karmada's controllers, which set the taints.
+    /// Taints that are added to and removed from clusters depending on their conditions. Ballast
+    /// stores the policy. Karmada's controllers set the taints.
     pub struct ClusterTaintPolicy {
-        /// The clusters, the conditions and the taints.
+        /// Clusters, conditions and taints.
         pub spec: ClusterTaintPolicySpec,
     }
 }
 
-/// Which taints which clusters get, and when.
+/// The clusters, conditions and taints of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTaintPolicySpec {
-    /// The clusters. Absent: all clusters.
+    /// Clusters that the policy applies to. Absent: all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_clusters: Option<ClusterAffinity>,
-    /// When all of these hold, the cluster gets the taints. Empty: it never gets them.
+    /// Conditions under which the cluster gets the taints. All of them must hold. Empty: the taints
+    /// are never added.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub add_on_conditions: Vec<MatchCondition>,
-    /// When all of these hold, the cluster loses the taints. Empty: it never loses them.
+    /// Conditions under which the cluster loses the taints. All of them must hold. Empty: the
+    /// taints are never removed.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub remove_on_conditions: Vec<MatchCondition>,
-    /// The taints. At least one.
+    /// Taints to add and remove. At least one.
     #[schema(min_items = 1)]
     pub taints: Vec<PolicyTaint>,
 }
@@ -46,7 +49,7 @@ pub struct MatchCondition {
     pub condition_type: String,
     /// `In` or `NotIn`.
     pub operator: String,
-    /// The values that the condition's status is compared with: `True`, `False`, `Unknown`.
+    /// Values to which the condition's status is compared: `True`, `False`, `Unknown`.
     pub status_values: Vec<String>,
 }
 
@@ -74,7 +77,7 @@ impl Resource for ClusterTaintPolicy {
     const STATUS_SUBRESOURCE: bool = false;
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.policy.v1alpha1";
 
-    /// The rules of upstream's webhook (QU9).
+    /// Applies the rules of upstream's webhook (QU9).
     fn validate(object: &ClusterTaintPolicy, old: Option<&ClusterTaintPolicy>) -> FieldErrors {
         let path = FieldPath::new("spec");
         let mut errors = selector_rules::added(object, old, |object, errors| {

@@ -1,27 +1,27 @@
-//! Failover: what happens when a workload fails, or a cluster that it runs on. Policies and
-//! bindings share these types.
+//! Failover: the reaction to the failure of a workload or of its cluster. Policies and bindings
+//! share these types.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What happens on failures.
+/// The reaction to failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailoverBehavior {
-    /// What happens when the workload fails. Absent: nothing.
+    /// Reaction to a failure of the workload. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationFailoverBehavior>,
-    /// What happens when the cluster fails. Absent: the server's settings apply.
+    /// Reaction to a failure of the cluster. Absent: the server's settings apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFailoverBehavior>,
 }
 
-/// What happens when a workload fails.
+/// The reaction to a failure of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationFailoverBehavior {
-    /// When the workload counts as failed.
+    /// Conditions under which the workload counts as failed.
     pub decision_conditions: DecisionConditions,
-    /// How the workload is removed from the cluster where it failed.
+    /// Way of removing the workload from the cluster where it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Gracefully")]
     pub purge_mode: Option<PurgeMode>,
@@ -33,21 +33,21 @@ pub struct ApplicationFailoverBehavior {
     pub state_preservation: Option<StatePreservation>,
 }
 
-/// When a workload counts as failed.
+/// The conditions under which a workload counts as failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionConditions {
-    /// Seconds that the workload may be unhealthy.
+    /// Seconds that the workload may be unhealthy before it counts as failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = 300)]
     pub toleration_seconds: Option<i32>,
 }
 
-/// What happens when a cluster fails.
+/// The reaction to a failure of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterFailoverBehavior {
-    /// How the workload is removed from the failed cluster.
+    /// Way of removing the workload from the failed cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Gracefully")]
     pub purge_mode: Option<ClusterPurgeMode>,
@@ -56,23 +56,23 @@ pub struct ClusterFailoverBehavior {
     pub state_preservation: Option<StatePreservation>,
 }
 
-/// How a workload is removed from a cluster that it leaves.
+/// The way of removing a workload from a cluster that it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum PurgeMode {
-    /// At once.
+    /// The workload is removed immediately.
     Directly,
-    /// When the workload runs elsewhere, or when the grace period is over.
+    /// The workload is removed when it runs elsewhere, or when the grace period is over.
     Gracefully,
-    /// Not at all. A user removes it.
+    /// The workload is not removed. A user has to remove it.
     Never,
-    /// The name of `Directly` before Karmada 1.15, which 1.18 still takes.
+    /// Name of `Directly` before Karmada 1.15. Karmada 1.18 still accepts it.
     Immediately,
-    /// The name of `Gracefully` before Karmada 1.15, which 1.18 still takes.
+    /// Name of `Gracefully` before Karmada 1.15. Karmada 1.18 still accepts it.
     Graciously,
 }
 
 impl PurgeMode {
-    /// The mode under its present name.
+    /// Returns the mode under its current name.
     pub fn renamed(self) -> PurgeMode {
         match self {
             PurgeMode::Immediately => PurgeMode::Directly,
@@ -82,19 +82,19 @@ impl PurgeMode {
     }
 }
 
-/// How a workload is removed from a cluster that failed.
+/// The way of removing a workload from a failed cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ClusterPurgeMode {
-    /// At once.
+    /// The workload is removed immediately.
     Directly,
-    /// When it runs elsewhere.
+    /// The workload is removed when it runs elsewhere.
     Gracefully,
 }
 
 /// State of a workload that is passed on to the next cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatePreservation {
-    /// The values to pass on.
+    /// Values to pass on.
     pub rules: Vec<StatePreservationRule>,
 }
 
@@ -102,8 +102,8 @@ pub struct StatePreservation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatePreservationRule {
-    /// The label that carries the value.
+    /// Label that carries the value.
     pub alias_label_name: String,
-    /// The path of the value in the workload's status.
+    /// Path of the value in the workload's status.
     pub json_path: String,
 }

@@ -1,4 +1,4 @@
-//! FederatedResourceQuota: how much the workloads of a namespace may use over all clusters.
+//! FederatedResourceQuota: limits on the resource usage of a namespace, over all clusters.
 //!
 //! Bindings are charged to it when they are committed (`quota`).
 
@@ -15,64 +15,64 @@ use ballast_resource::{Column, Resource, Scope};
 pub const FEDERATED_RESOURCE_QUOTAS: GroupResource = GroupResource::new("federatedresourcequotas.policy.karmada.io");
 
 kind! {
-    /// Says how much the workloads of its namespace may use over all clusters.
+    /// Limits on the resource usage of the workloads of a namespace, over all clusters.
     pub struct FederatedResourceQuota {
-        /// The limits.
+        /// Limits of the quota.
         pub spec: FederatedResourceQuotaSpec,
-        /// What is used.
+        /// Usage of the quota.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: FederatedResourceQuotaStatus,
     }
 }
 
-/// The limits of a namespace.
+/// The limits of a quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FederatedResourceQuotaSpec {
-    /// The most of each resource that all bindings of the namespace may use together, over all
+    /// Maximum of each resource that all bindings of the namespace may use together, over all
     /// clusters. Resources that are not named here have no limit.
     pub overall: Pairs<Quantity>,
-    /// Parts of `overall` that are given to clusters. Karmada's controllers make a ResourceQuota of
-    /// each.
+    /// Parts of `overall` that are assigned to clusters. Karmada's controllers create a
+    /// ResourceQuota for each.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub static_assignments: Vec<StaticClusterAssignment>,
 }
 
-/// The part of a quota that is given to one cluster.
+/// The part of a quota that is assigned to one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StaticClusterAssignment {
     /// Name of the cluster.
     pub cluster_name: String,
-    /// The most of each resource that may be used there.
+    /// Maximum of each resource that may be used on the cluster.
     pub hard: Pairs<Quantity>,
 }
 
-/// What is used of a quota.
+/// The usage of a quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FederatedResourceQuotaStatus {
-    /// The limits that `overallUsed` was counted for.
+    /// Limits that applied when `overallUsed` was counted.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub overall: Pairs<Quantity>,
-    /// What the bindings of the namespace use of each resource in `overall`, over all clusters.
+    /// Usage of each resource in `overall` by the bindings of the namespace, over all clusters.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub overall_used: Pairs<Quantity>,
-    /// What the ResourceQuotas of the clusters report.
+    /// Limits and usage that the ResourceQuotas of the clusters report.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub aggregated_status: Vec<ClusterQuotaStatus>,
 }
 
-/// What the ResourceQuota of one cluster reports.
+/// The limits and usage that the ResourceQuota of one cluster reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterQuotaStatus {
     /// Name of the cluster.
     pub cluster_name: String,
-    /// The most of each resource that may be used there.
+    /// Maximum of each resource that may be used on the cluster.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub hard: Pairs<Quantity>,
-    /// What is used there.
+    /// Usage of each resource on the cluster.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub used: Pairs<Quantity>,
 }

@@ -1,11 +1,12 @@
-//! Warnings about rules that a division ignores (T4): spread constraints, and room, beside static
-//! weights or specified replicas. Upstream documents that, and says nothing when it is written.
+//! Warnings about rules that a division ignores (T4): static weights and specified replicas ignore
+//! spread constraints and free capacity. Upstream documents this but does not warn.
 
 use serde_json::Value;
 
 use crate::tree::{self, Object};
 
-/// A warning about the placement of a policy or a binding, if it has such a rule.
+/// Returns a warning about the placement of a policy or a binding whose division ignores its spread
+/// constraints.
 pub fn advise(object: &Object) -> Option<String> {
     let placement = object.get("spec")?.get("placement")?;
     let has_spread = placement.get("spreadConstraints").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
@@ -17,7 +18,7 @@ pub fn advise(object: &Object) -> Option<String> {
     ))
 }
 
-/// The division in words, if it ignores spread constraints.
+/// Returns the description of the division, if it ignores spread constraints.
 fn ignoring(strategy: &Object) -> Option<&'static str> {
     if !["", "Divided"].contains(&tree::text(strategy, "replicaSchedulingType")) {
         return None;

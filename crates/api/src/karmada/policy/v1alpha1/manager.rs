@@ -1,4 +1,4 @@
-//! Which policy manages a binding, by the labels and annotations that Karmada sets.
+//! The policy that manages a binding, found by the labels and annotations that Karmada sets.
 //!
 //! Current Karmada writes a permanent id as a label, and the policy's name as annotations. Older
 //! versions wrote the name as labels. Users write either form. All of them are read.
@@ -24,27 +24,28 @@ const NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
 const NAME: &str = "propagationpolicy.karmada.io/name";
 const CLUSTER_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 
-/// Ballast's own annotation on a binding that has lost its policy. It names that policy. Upstream
-/// instead remembers the templates that wait for a new policy, but this server has no templates.
+/// Ballast's own annotation on a binding that has lost its policy. Its value is the key of that
+/// policy. Upstream instead remembers the templates that wait for a new policy, but this server has
+/// no templates.
 const RELEASED_BY: &str = "ballast.dev/released-by";
 
-/// Whether a binding says that a policy manages it, in any of the forms that are read.
+/// Returns whether a binding references a managing policy, in any of the supported forms.
 pub(crate) fn is_named_by(metadata: &ObjectMeta) -> bool {
     let has = |key: &str| metadata.labels.contains_key(key) || metadata.annotations.contains_key(key);
     POLICIES.into_iter().map(id_label).chain([NAME, CLUSTER_NAME]).any(has)
 }
 
-/// Policies by their permanent id, with what they select.
+/// An index of policies by their permanent id, with their selectors.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyIds {
-    /// Ids are unique, but those that an older version has stored need not be.
+    /// Policies by id. Ids are unique, except for ids that an older version has stored.
     by_id: BTreeMap<String, Vec<Key>>,
-    /// Those whose selectors are known. They are read when a binding names their policy.
+    /// Policies with known selectors. An object is parsed when a binding references its policy.
     policies: BTreeMap<Key, Arc<k8s::Object>>,
 }
 
 impl PolicyIds {
-    /// Collects these policies, by their permanent ids and with their selectors.
+    /// Indexes policies by their permanent ids, with their selectors.
     pub fn of<'a>(policies: impl IntoIterator<Item = &'a Arc<k8s::Object>>) -> PolicyIds {
         let mut known = PolicyIds::default();
         for policy in policies {
@@ -54,7 +55,8 @@ impl PolicyIds {
         known
     }
 
-    /// Collects the permanent ids alone, for callers that look at the selectors themselves.
+    /// Indexes policies by their permanent ids only, for callers that evaluate the selectors
+    /// themselves.
     pub fn without_selectors<'a>(policies: impl IntoIterator<Item = &'a k8s::Object>) -> PolicyIds {
         let mut known = PolicyIds::default();
         policies.into_iter().for_each(|policy| known.add_id(policy));
@@ -67,23 +69,24 @@ impl PolicyIds {
         }
     }
 
-    /// The permanent id of a policy.
+    /// Returns the permanent id of a policy.
     pub fn own(policy: &k8s::Object) -> Option<&str> {
         policy.label(id_label(policy.key.resource))
     }
 
-    /// The permanent ids by which a binding names its managers.
+    /// Returns the permanent ids with which a binding references its managers.
     pub fn named_by(binding: &k8s::Object) -> impl Iterator<Item = &str> {
         POLICIES.into_iter().filter_map(|kind| binding.label(id_label(kind)))
     }
 
-    /// The policies with this permanent id. There is usually one.
+    /// Returns the policies with this permanent id. There is usually one.
     pub fn find(&self, id: &str) -> impl Iterator<Item = &Key> {
         self.by_id.get(id).into_iter().flatten()
     }
 
-    /// The policies that a binding names as its managers. There is usually one. A policy of another
-    /// namespace manages nothing here, whatever the binding says (WH8).
+    /// Returns the policies that a binding references as its managers. There is usually one. A
+    /// policy of another namespace does not manage the binding, even if the binding references it
+    /// (WH8).
     pub fn managers(&self, binding: &k8s::Object, annotations: &BTreeMap<String, String>) -> Vec<Key> {
         let text = |name: &str| annotations.get(name).map(String::as_str).or(binding.label(name));
         let mut managers = Vec::new();
@@ -104,8 +107,9 @@ impl PolicyIds {
         managers
     }
 
-    /// The policies that manage a binding: it names them, and they select its template. A policy
-    /// that is not known here may be on another server, and counts.
+    /// Returns the policies that manage a binding: the binding references them, and they select its
+    /// template. A referenced policy that is not in the index may be on another server, and is
+    /// included.
     pub fn managing(&self, binding: &k8s::Object, partial: &PartialBinding<'_>) -> Vec<Key> {
         let mut named = self.managers(binding, &partial.annotations());
         if named.is_empty() {
@@ -123,8 +127,8 @@ impl PolicyIds {
 }
 
 impl PolicyIds {
-    /// The policies that a binding names by their names, as current Karmada does. The first one
-    /// that selects its template manages it.
+    /// Returns the policies that a binding references by name, as current Karmada does. The first
+    /// one that selects its template manages it.
     pub fn named(binding: &Object) -> impl Iterator<Item = Key> {
         let annotations = binding.get("metadata").and_then(|metadata| metadata.get("annotations"));
         let text = |name: &str| annotations?.get(name).and_then(Value::as_str);
@@ -153,7 +157,7 @@ impl PolicyIds {
         }
     }
 
-    /// Marks a binding as managed by no policy any more, and sets the annotation `RELEASED_BY` to
+    /// Marks a binding as no longer managed by any policy, and sets the annotation `RELEASED_BY` to
     /// `policy`.
     pub fn release(policy: &Key, binding: &mut Object) {
         PolicyIds::forget(binding);
@@ -162,7 +166,7 @@ impl PolicyIds {
         }
     }
 
-    /// Whether a binding without a manager waits for a new policy.
+    /// Returns whether a binding without a manager waits for a new policy.
     pub fn is_released(annotations: &BTreeMap<String, String>) -> bool {
         annotations.contains_key(RELEASED_BY)
     }

@@ -1,20 +1,20 @@
-//! Reads the samples of the proposal "Specify replicas to schedule" as they were meant (C15).
+//! Repair of objects that follow the samples of the proposal "Specify replicas to schedule" (C15).
 //!
-//! The samples have flaws, and people copy them. Each correction is a warning of one sentence,
-//! which starts with the field that was written, and shows what to write instead. The sentence has
-//! one of these forms, so that a program can read it, too:
+//! The samples have mistakes, and users copy them. Each correction is reported as a warning of one
+//! sentence that starts with the written field and contains the correct notation. The sentence has
+//! one of these forms, so that programs can parse it:
 //!
-//! - `FIELD: was read as VALUE`: the field has another value.
-//! - `FIELD: "old" was read as VALUE`: the same, with the value that was there.
+//! - `FIELD: was read as VALUE`: the field gets another value.
+//! - `FIELD: "old" was read as VALUE`: the same, with the previous value.
 //! - `FIELD: was read as OTHER`: the value moves to the field `OTHER`.
-//! - `FIELD: was read as OTHER: VALUE`: `OTHER` has this value, and `FIELD` goes.
-//! - `FIELD: … was left out`: the field goes.
+//! - `FIELD: was read as OTHER: VALUE`: `OTHER` gets this value, and `FIELD` is removed.
+//! - `FIELD: … was left out`: the field is removed.
 //!
-//! Every field is named by its full path, and every value is YAML. The sentences apply in their
-//! order.
+//! Every field is named by its full path, and every value is YAML. The corrections apply in the
+//! order of the sentences.
 //!
-//! It runs before unknown fields are dropped, because users wrote their intention into fields that
-//! do not exist.
+//! The repair runs before unknown fields are dropped, because the samples use fields that do not
+//! exist.
 
 use serde_json::{Value, json};
 
@@ -22,12 +22,13 @@ use super::replica_scheduling::REGIONS;
 use super::specified_replicas::{self, KNOWN_STRATEGIES};
 use crate::tree::{self, Object};
 
-/// The fields of an affinity, which samples write beside `targetCluster` and not in it.
+/// Fields of an affinity. Some samples write them as siblings of `targetCluster` instead of inside
+/// it.
 const AFFINITY_FIELDS: &[&str] = &["labelSelector", "fieldSelector", "clusterNames", "exclude"];
 
 const STRATEGY: &str = "spec.placement.replicaScheduling";
 
-/// Mends a policy.
+/// Repairs a policy, and returns the warnings.
 pub fn mend_policy(object: &mut Object) -> Vec<String> {
     let mut notes = Vec::new();
     mend_annotation(object, &mut notes);
@@ -36,7 +37,7 @@ pub fn mend_policy(object: &mut Object) -> Vec<String> {
     notes
 }
 
-/// Mends the placement of any object that has one under `spec`.
+/// Repairs the placement of an object that has one under `spec`, and returns the warnings.
 pub fn mend_placement(object: &mut Object) -> Vec<String> {
     let mut notes = Vec::new();
     let Some(strategy) = tree::object(object, &["spec", "placement", "replicaScheduling"]) else { return notes };
@@ -47,7 +48,7 @@ pub fn mend_placement(object: &mut Object) -> Vec<String> {
     notes
 }
 
-/// Some samples write the name of an extended strategy into `replicaDivisionPreference`.
+/// Corrects `replicaDivisionPreference` where a sample has the name of an extended strategy in it.
 fn mend_preference(strategy: &mut Object, notes: &mut Vec<String>) {
     const FIELD: &str = "replicaDivisionPreference";
     const EXTENDED: &str = "extendReplicaDivisionPreference";
@@ -67,7 +68,7 @@ fn mend_preference(strategy: &mut Object, notes: &mut Vec<String>) {
     }
 }
 
-/// Whether `specifyPreference` has a list, under either name.
+/// Returns whether `specifyPreference` has a list, under either name.
 fn has_list(strategy: &Object) -> bool {
     let lists = strategy.get("specifyPreference").and_then(Value::as_object);
     lists.is_some_and(|lists| ["staticSpecifyList", "extendStaticList"].iter().any(|name| lists.contains_key(*name)))
@@ -77,12 +78,12 @@ fn has_list(strategy: &Object) -> bool {
 struct List {
     owner: &'static str,
     name: &'static str,
-    /// The name that some samples give it.
+    /// Name of the list in some samples.
     alias: &'static str,
     number: Number,
 }
 
-/// Where an entry has its number of replicas.
+/// The field of an entry that contains its number of replicas.
 enum Number {
     /// `replicas: 2`
     Own,
@@ -123,8 +124,7 @@ impl List {
         }
     }
 
-    /// The path of the object that has the list, for messages. It is made only when a message needs
-    /// it.
+    /// Returns the path of the object that contains the list, for messages.
     fn path(&self) -> String {
         format!("{STRATEGY}.{}", self.owner)
     }
@@ -148,8 +148,8 @@ impl Number {
     }
 }
 
-/// Moves the fields of `targetCluster` into it. If YAML has them at the same indentation as `-
-/// targetCluster:`, then `targetCluster` is null, and the fields are its siblings.
+/// Moves the fields of an affinity into `targetCluster`. If the YAML has them at the same
+/// indentation as `- targetCluster:`, then `targetCluster` is null and the fields are its siblings.
 fn hoist(entry: &mut Object) -> bool {
     if entry.get("targetCluster").is_some_and(|target| !target.is_null()) {
         return false;
@@ -163,7 +163,7 @@ fn hoist(entry: &mut Object) -> bool {
     true
 }
 
-/// `metadata.annotation: '<json>'` is an annotation.
+/// Moves `metadata.annotation: '<json>'` to the annotations.
 fn mend_annotation(object: &mut Object, notes: &mut Vec<String>) {
     let Some(metadata) = tree::object(object, &["metadata"]) else { return };
     if !metadata.get("annotation").is_some_and(Value::is_string) {
@@ -181,7 +181,7 @@ fn mend_annotation(object: &mut Object, notes: &mut Vec<String>) {
     }
 }
 
-/// `spec.replicas: 4` on a policy is the total for all its clusters (R149).
+/// Applies `spec.replicas: 4` of a policy as the total for all its clusters (R149).
 fn mend_total(object: &mut Object, notes: &mut Vec<String>) {
     let Some(spec) = tree::object(object, &["spec"]) else { return };
     if !spec.get("replicas").is_some_and(Value::is_number) {
@@ -224,8 +224,8 @@ fn total_of_strategy(object: &mut Object, total: &Value) -> Option<String> {
     Some(format!("spec.replicas: was read as {STRATEGY}: {shown}"))
 }
 
-/// Whether the strategy can take a total: it has no numbers and no weights, and names no other
-/// strategy.
+/// Returns whether the strategy can have a total: it has no numbers and no weights, and names no
+/// other strategy.
 fn takes_total(strategy: &Object) -> bool {
     let is_one_of = |name: &str, known: &[&str]| known.contains(&tree::text(strategy, name));
     let has = |name: &str| strategy.get(name).is_some_and(|value| !value.is_null());

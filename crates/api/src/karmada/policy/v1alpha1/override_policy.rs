@@ -1,4 +1,4 @@
-//! OverridePolicy: what is changed in objects of its namespace on their way to a cluster.
+//! OverridePolicy: changes that are made to objects of its namespace for certain clusters.
 //!
 //! It has the same spec as ClusterOverridePolicy.
 
@@ -12,10 +12,10 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Given, Resource, Scope};
 
 kind! {
-    /// Says what is changed in objects of its namespace before they are sent to a cluster. Ballast
-    /// keeps it for Karmada's controllers, which do so.
+    /// Changes that are made to objects of the same namespace before they are sent to a cluster.
+    /// Ballast stores the policy. Karmada's controllers apply it.
     pub struct OverridePolicy {
-        /// The objects to change, and the rules for it.
+        /// Objects to change, and the changes.
         pub spec: OverrideSpec,
     }
 }

@@ -1,11 +1,11 @@
-//! Rules for override policies that a schema cannot express: those of upstream's webhook, in its
-//! words (QU8).
+//! Validation of override policies beyond the schema, as in upstream's webhook and with its
+//! messages (QU8).
 
 use super::override_spec::{FieldOverrider, OverrideSpec, Overriders};
 use super::selector_rules;
 use ballast_k8s::{FieldErrors, FieldPath};
 
-/// The rules that both override policies share.
+/// Checks the rules that both override policies share.
 pub fn check(spec: &OverrideSpec, old: Option<&OverrideSpec>) -> FieldErrors {
     let path = FieldPath::new("spec");
     let mut errors = selector_rules::added(spec, old, |spec, errors| check_selectors(spec, &path, errors));
@@ -67,8 +67,8 @@ fn check_field(field: &FieldOverrider, path: &FieldPath, errors: &mut FieldError
     }
 }
 
-/// RFC 6901: the empty text, or parts that each follow a slash. In a part, a tilde is written `~0`
-/// and a slash `~1`.
+/// Checks a JSON pointer as in RFC 6901: the empty text, or segments that each follow a slash. In a
+/// segment, a tilde is written `~0` and a slash `~1`.
 fn check_pointer(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let is_escaped = |(at, _)| matches!(text.as_bytes().get(at + 1), Some(b'0' | b'1'));
     if !text.is_empty() && !text.starts_with('/') {

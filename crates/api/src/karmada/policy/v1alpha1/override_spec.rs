@@ -1,4 +1,4 @@
-//! The spec of both override policies: which objects are changed, for which clusters, and how.
+//! The spec of both override policies: the objects to change, and the changes for each cluster.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,38 +8,38 @@ use super::placement::ClusterAffinity;
 use super::resource_selector::ResourceSelector;
 use crate::lean::Pairs;
 
-/// The objects to change, and the rules for it.
+/// The objects to change, and the changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OverrideSpec {
     /// Selects the objects to change. Empty: all objects.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub resource_selectors: Vec<ResourceSelector>,
-    /// What is changed on which clusters. The rules apply in this order.
+    /// Changes for certain clusters. The rules apply in this order.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub override_rules: Vec<RuleWithCluster>,
-    /// The clusters of `overriders`. Absent: all clusters. Deprecated upstream: use
+    /// Clusters that `overriders` applies to. Absent: all clusters. Deprecated upstream: use
     /// `overrideRules`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
-    /// What is changed. Deprecated upstream: use `overrideRules`.
+    /// Changes of the objects. Deprecated upstream: use `overrideRules`.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub overriders: Overriders,
 }
 
-/// Changes for some clusters.
+/// Changes for certain clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleWithCluster {
-    /// The clusters that the rule is for. Absent: all clusters.
+    /// Clusters that the rule applies to. Absent: all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
-    /// What is changed.
+    /// Changes of the objects.
     pub overriders: Overriders,
 }
 
-/// Changes of an object, by what they change. They apply in the order: images, commands, arguments,
-/// labels, annotations, fields, and plain text last.
+/// Changes of an object, by type. They apply in this order: images, commands, arguments, labels,
+/// annotations, fields, and plain text last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Overriders {
@@ -61,7 +61,7 @@ pub struct Overriders {
     /// Changes of the object's annotations.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub annotations_overrider: Vec<LabelAnnotationOverrider>,
-    /// Changes inside a field that holds JSON or YAML as text.
+    /// Changes inside a field that contains JSON or YAML as text.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub field_overrider: Vec<FieldOverrider>,
 }
@@ -70,16 +70,16 @@ pub struct Overriders {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaintextOverrider {
-    /// The field, as a JSON pointer.
+    /// Path of the field, as a JSON pointer.
     pub path: String,
-    /// What is done to the field.
+    /// Operation on the field.
     pub operator: OverriderOperator,
-    /// The new value. Without meaning for `remove`.
+    /// New value. Ignored for `remove`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }
 
-/// What is done to a value.
+/// An operation on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OverriderOperator {
@@ -88,7 +88,7 @@ pub enum OverriderOperator {
     Replace,
 }
 
-/// What is done to a command, or to its arguments.
+/// An operation on a command, or on its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandArgsOperator {
@@ -100,26 +100,26 @@ pub enum CommandArgsOperator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageOverrider {
-    /// The image that is changed. Absent: the images of all containers of a workload.
+    /// Image to change. Absent: the images of all containers of a workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<ImagePredicate>,
-    /// The part of the name that is changed.
+    /// Part of the name to change.
     pub component: ImageComponent,
-    /// What is done to the part.
+    /// Operation on the part.
     pub operator: OverriderOperator,
-    /// The new text. Without meaning for `remove`.
+    /// New text. Ignored for `remove`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
-/// Finds an image.
+/// Selects an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImagePredicate {
-    /// The field with the image's name, as a JSON pointer.
+    /// Path of the field that contains the image's name, as a JSON pointer.
     pub path: String,
 }
 
-/// A part of an image's name: `registry.k8s.io/pause:3.9` has all three.
+/// A part of an image's name. `registry.k8s.io/pause:3.9` has all three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ImageComponent {
     /// The host, with its port.
@@ -136,9 +136,9 @@ pub enum ImageComponent {
 pub struct CommandArgsOverrider {
     /// Name of the container.
     pub container_name: String,
-    /// Whether the words are added at the end, or removed.
+    /// Whether the words are appended or removed.
     pub operator: CommandArgsOperator,
-    /// The words.
+    /// Words to append or remove.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub value: Vec<String>,
 }
@@ -147,22 +147,22 @@ pub struct CommandArgsOverrider {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelAnnotationOverrider {
-    /// What is done. `replace` leaves out the keys that the object does not have.
+    /// Operation on the labels or annotations. `replace` skips keys that the object does not have.
     pub operator: OverriderOperator,
-    /// The keys with their values. For `remove` the keys alone count.
+    /// Keys with their values. `remove` uses only the keys.
     pub value: Pairs<String>,
 }
 
-/// Changes inside one field that holds JSON or YAML as text, as ConfigMaps do.
+/// Changes inside one field that contains JSON or YAML as text, as in a ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldOverrider {
-    /// The field, as a JSON pointer.
+    /// Path of the field, as a JSON pointer.
     pub field_path: String,
-    /// Changes of the text as JSON. Not together with `yaml`.
+    /// Changes of the text as JSON. Must not be combined with `yaml`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub json: Vec<JsonPatchOperation>,
-    /// Changes of the text as YAML. Not together with `json`.
+    /// Changes of the text as YAML. Must not be combined with `json`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub yaml: Vec<YamlPatchOperation>,
 }
@@ -172,11 +172,11 @@ pub struct FieldOverrider {
 #[serde(rename_all = "camelCase")]
 #[schema(as = JSONPatchOperation)]
 pub struct JsonPatchOperation {
-    /// The place in the text, as a JSON pointer.
+    /// Path of the value in the text, as a JSON pointer.
     pub sub_path: String,
-    /// What is done at the place.
+    /// Operation on the value.
     pub operator: OverriderOperator,
-    /// The new value. Without meaning for `remove`.
+    /// New value. Ignored for `remove`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }
@@ -186,11 +186,11 @@ pub struct JsonPatchOperation {
 #[serde(rename_all = "camelCase")]
 #[schema(as = YAMLPatchOperation)]
 pub struct YamlPatchOperation {
-    /// The place in the text, as a JSON pointer.
+    /// Path of the value in the text, as a JSON pointer.
     pub sub_path: String,
-    /// What is done at the place.
+    /// Operation on the value.
     pub operator: OverriderOperator,
-    /// The new value. Without meaning for `remove`.
+    /// New value. Ignored for `remove`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }

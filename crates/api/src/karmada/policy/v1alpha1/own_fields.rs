@@ -1,7 +1,7 @@
-//! Fields that upstream does not have, and clients that do not know them.
+//! Preservation of fields that upstream's types do not have.
 //!
 //! Karmada's controllers and webhook read policies and bindings into their own types, which lack
-//! these fields, and write them back. Without `restore` the first such write would remove the
+//! these fields, and write them back. `restore` keeps the first such write from removing the
 //! fields. `carry` copies the fields of a policy to its bindings, because Karmada's detector copies
 //! only the fields that it knows.
 //!
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::placement::Placement;
 use crate::tree::{self, Object};
 
-/// The fields of a strategy that upstream's type lacks.
+/// Fields of a strategy that upstream's type lacks.
 const OF_STRATEGY: [&str; 5] = [
     "specifyPreference",
     "extendReplicaDivisionPreference",
@@ -22,20 +22,21 @@ const OF_STRATEGY: [&str; 5] = [
     WHEN_UNSATISFIABLE,
     "clusterBounds",
 ];
-/// The field of spread constraints and of strategies that upstream's types lack.
+/// Field of spread constraints and of strategies that upstream's types lack.
 const WHEN_UNSATISFIABLE: &str = "whenUnsatisfiable";
-/// If these fields of a strategy are unchanged, it is still the same strategy.
+/// Fields that identify a strategy: if they are unchanged, it is still the same strategy.
 const SAYS_WHICH: [&str; 2] = ["replicaSchedulingType", "replicaDivisionPreference"];
-/// If these fields of a spread constraint are unchanged, it is still the same constraint.
+/// Fields that identify a spread constraint: if they are unchanged, it is still the same
+/// constraint.
 const SAYS_BY_WHAT: [&str; 2] = ["spreadByField", "spreadByLabel"];
 const STRATEGY: [&str; 3] = ["spec", "placement", "replicaScheduling"];
 const PLACEMENT: [&str; 2] = ["spec", "placement"];
 const SPREAD: &str = "spreadConstraints";
 const FORCE: &str = "forceRescheduling";
 
-/// Restores the fields that were lost because a client does not know them. `before` is the object
-/// that the client read. If the object still has one of the fields, or another strategy, the
-/// missing fields count as removed on purpose.
+/// Restores fields that were lost because a client does not know them. `before` is the object that
+/// the client read. If the object still has one of the fields, or has another strategy, the missing
+/// fields count as removed on purpose.
 pub fn restore(object: &mut Object, before: &Object) {
     let known = |name: &str| before.get("spec")?.get(name).cloned();
     if known(FORCE) == Some(Value::Bool(true))
@@ -67,7 +68,7 @@ pub fn restore(object: &mut Object, before: &Object) {
 }
 
 /// Copies the fields of a policy to its binding, if the rest of the placement is equal. Returns
-/// whether that changed anything.
+/// whether the binding changed.
 pub fn carry(policy: &Object, binding: &mut Object) -> bool {
     if has_same_own(policy, binding) || !has_same_rest(policy, binding) {
         return false;
@@ -86,35 +87,35 @@ pub fn carry(policy: &Object, binding: &mut Object) -> bool {
     true
 }
 
-/// Whether the object has a placement that can have these fields, and has none of them.
+/// Returns whether the object has a placement that can have these fields, and has none of them.
 pub fn may_lack(object: &Object) -> bool {
     (strategy(object).is_some() || constraints(object).next().is_some()) && !has_any(object)
 }
 
-/// Whether the text of an object can have one of these fields. It looks for their names, which is
-/// quicker than parsing.
+/// Returns whether the text of an object can contain one of these fields. Searching for their names
+/// is faster than parsing.
 pub fn may_have(text: &str) -> bool {
     OF_STRATEGY.iter().any(|name| text.contains(name))
 }
 
-/// Whether these fields are equal in both objects.
+/// Returns whether these fields are equal in both objects.
 pub fn has_same_own(one: &Object, other: &Object) -> bool {
     let value = |strategy: Option<&Object>, name: &str| strategy.and_then(|strategy| strategy.get(name)).cloned();
     let [a, b] = [strategy(one), strategy(other)];
     let wishes = |object| -> Vec<Option<&Value>> {
         constraints(object).map(|constraint| constraint.get(WHEN_UNSATISFIABLE)).collect()
     };
-    // Constraints without the field are alike, however many there are.
+    // Lists of constraints without the field are equal, whatever their lengths.
     let told = |wishes: Vec<Option<&Value>>| if wishes.iter().any(Option::is_some) { wishes.len() } else { 0 };
     let (wished, others) = (wishes(one), wishes(other));
     OF_STRATEGY.iter().all(|name| value(a, name) == value(b, name))
         && (told(wished.clone()) + told(others.clone()) == 0 || wished == others)
 }
 
-/// Whether two objects have the same placement, apart from these fields. Upstream leaves out empty
-/// lists and objects, so an absent one equals an empty one.
+/// Returns whether two objects have the same placement, apart from these fields. Upstream omits
+/// empty lists and objects, so an absent one equals an empty one.
 pub fn has_same_rest(one: &Object, other: &Object) -> bool {
-    // Their texts are nearly always equal, and need no parsing then.
+    // The texts are nearly always equal, which avoids parsing.
     let is_spelled_alike = placement(one).is_some_and(|one| placement(other) == Some(one));
     is_spelled_alike || rest(one).is_some_and(|one| rest(other) == Some(one))
 }
@@ -145,7 +146,7 @@ fn constraints(object: &Object) -> impl Iterator<Item = &Object> {
     constraints.into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// Whether the object has one of these fields.
+/// Returns whether the object has one of these fields.
 pub fn has_any(object: &Object) -> bool {
     strategy(object).is_some_and(|strategy| OF_STRATEGY.iter().any(|name| strategy.contains_key(*name)))
         || constraints(object).any(|constraint| constraint.contains_key(WHEN_UNSATISFIABLE))
@@ -250,7 +251,7 @@ mod tests {
         assert!(may_lack(&carried) && carry(&policy, &mut carried) && !carry(&policy, &mut carried));
         assert_eq!(carried, policy);
         assert!(carry(&bare, &mut carried) && carried == bare);
-        // One of the fields says that the client knows them.
+        // The presence of one of the fields means that the client knows them.
         let known = spread(
             json!({"whenUnsatisfiable": "DoNotSchedule"}),
             bare["spec"]["placement"]["replicaScheduling"].clone(),

@@ -1,4 +1,4 @@
-//! Placement: which clusters may be chosen, how they are spread, and how replicas are divided.
+//! Placement: the clusters that may be selected, their spread, and the division of replicas.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,27 +8,28 @@ use crate::core::{NodeSelectorRequirement, Toleration};
 use crate::meta::LabelSelector;
 use ballast_resource::schema::mark::Atomic;
 
-/// The rules by which clusters are chosen.
+/// The rules by which clusters are selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
-    /// The clusters that may be chosen. If neither this nor `clusterAffinities` is given, all may.
+    /// Clusters that may be selected. All may be, if neither this field nor `clusterAffinities` is
+    /// set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<ClusterAffinity>,
-    /// Groups of clusters, tried in this order. The first group that satisfies the other rules is
-    /// used alone. Not together with `clusterAffinity`.
+    /// Groups of clusters, tried in this order. Only the first group that satisfies the other rules
+    /// is used. Must not be combined with `clusterAffinity`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_affinities: Vec<ClusterAffinityTerm>,
     /// Taints of clusters that are tolerated.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_tolerations: Vec<Toleration>,
-    /// How the chosen clusters are spread.
+    /// Spread of the selected clusters.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub spread_constraints: Vec<SpreadConstraint>,
-    /// How replicas are divided among the chosen clusters.
+    /// Division of the replicas among the selected clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_scheduling: Option<ReplicaSchedulingStrategy>,
-    /// Which workloads go to the same clusters, and which to different ones.
+    /// Workloads that go to the same clusters as this one, or to different ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_affinity: Option<WorkloadAffinity>,
 }
@@ -75,7 +76,7 @@ pub struct ClusterAffinityTerm {
     pub affinity_name: String,
     #[serde(flatten)]
     pub affinity: ClusterAffinity,
-    /// Groups that take the replicas that do not fit into this one, in this order.
+    /// Groups that take the replicas that do not fit into this group, in this order.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub overflow_affinities: Vec<OverflowAffinityTerm>,
 }
@@ -91,38 +92,39 @@ pub struct OverflowAffinityTerm {
     pub affinity: ClusterAffinity,
 }
 
-/// Bounds the number of groups that the chosen clusters fall into.
+/// Bounds on the number of groups that the selected clusters belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadConstraint {
-    /// Clusters with the same value of this field are one group.
+    /// Field by which clusters are grouped: clusters with the same value form a group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_by_field: Option<SpreadField>,
-    /// Clusters with the same value of this label are one group. Not together with `spreadByField`.
+    /// Label by which clusters are grouped: clusters with the same value form a group. Must not be
+    /// combined with `spreadByField`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_by_label: Option<String>,
     // `isize` in the schema: upstream's Go `int` has no format.
-    /// The largest number of groups. Absent or 0: no maximum.
+    /// Maximum number of groups. Absent or 0: no maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<isize>)]
     pub max_groups: Option<i64>,
-    /// The smallest number of groups.
+    /// Minimum number of groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<isize>)]
     pub min_groups: Option<i64>,
-    /// What happens if the constraint cannot be kept. Absent: `DoNotSchedule`. Not a field of
+    /// Behavior if the constraint cannot be satisfied. Absent: `DoNotSchedule`. Not a field of
     /// upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_unsatisfiable: Option<WhenSpreadUnsatisfiable>,
 }
 
-/// What happens if a spread constraint cannot be kept.
+/// The behavior if a spread constraint cannot be satisfied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum WhenSpreadUnsatisfiable {
     /// The workload is not placed.
     DoNotSchedule,
-    /// The constraint is a wish. It is kept where that moves no replica and leaves the affinity
-    /// group as it is.
+    /// The constraint is a preference. It is satisfied where that moves no replica and does not
+    /// change the affinity group.
     ScheduleAnyway,
 }
 
@@ -136,22 +138,22 @@ pub enum SpreadField {
     Provider,
 }
 
-/// Which workloads go to the same clusters, and which to different ones.
+/// Workloads that go to the same clusters, and workloads that go to different ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadAffinity {
-    /// Workloads of one group go to the same clusters.
+    /// Groups of workloads that go to the same clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<WorkloadAffinityTerm>,
-    /// Workloads of one group go to different clusters.
+    /// Groups of workloads that go to different clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anti_affinity: Option<WorkloadAffinityTerm>,
 }
 
-/// How workloads are grouped.
+/// The grouping of workloads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadAffinityTerm {
-    /// Workloads with the same value of this label are one group.
+    /// Key of the label by which workloads are grouped: workloads with the same value form a group.
     pub group_by_label_key: String,
 }

@@ -1,25 +1,25 @@
-//! The price of a placement: what a decision about it costs the scheduler, which all namespaces
-//! share.
+//! Limits on the cost of scheduling a placement, because all namespaces share the scheduler.
 //!
-//! Differs from Karmada (D130), which bounds no list. The bounds are far above what placements of
-//! people have.
+//! Differs from Karmada (D130), which bounds no list. The limits are far above the sizes of real
+//! placements.
 
 use super::placement::{ClusterAffinity, Placement};
 use ballast_k8s::{FieldErrors, FieldPath};
 
-/// The most terms of `clusterAffinities`, with their overflow. One that fits nowhere is tried with
-/// each cluster, and tried again.
+/// Maximum number of terms of `clusterAffinities`, including their overflow. A term that does not
+/// fit is tried with each cluster, and retried later.
 pub const TERMS_MAX: usize = 100;
-/// The most conditions of a placement.
+/// Maximum number of conditions of a placement.
 pub const CONDITIONS_MAX: usize = 20_000;
 const SPREAD_CONSTRAINTS_MAX: usize = 20;
 
-/// What a decision costs.
+/// The cost of scheduling a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlacementPrice {
-    /// Terms that are tried one after the other.
+    /// Number of terms that are tried one after the other.
     pub terms: usize,
-    /// Names, labels, expressions with their values, tolerations, and entries of lists of clusters.
+    /// Number of names, labels, expressions with their values, tolerations, and entries of lists of
+    /// clusters.
     pub conditions: usize,
 }
 
@@ -56,7 +56,7 @@ fn conditions(affinity: &ClusterAffinity) -> usize {
     1 + affinity.cluster_names.len() + affinity.exclude_clusters.len() + labels.sum::<usize>() + fields.sum::<usize>()
 }
 
-/// Refuses a placement that costs too much.
+/// Rejects a placement that is too expensive.
 pub(crate) fn check(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     let PlacementPrice { terms, conditions } = PlacementPrice::of(placement);
     if terms > TERMS_MAX {

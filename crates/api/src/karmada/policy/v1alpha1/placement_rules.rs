@@ -1,8 +1,8 @@
-//! Rules for placements that a schema cannot express: those of upstream's webhook, and those of the
-//! seed documents (R105, R107, R140-R145).
+//! Validation of placements beyond the schema: the rules of upstream's webhook, and rules for
+//! fields that upstream does not have (R105, R107, R140-R145).
 //!
-//! The sentences are upstream's. Where upstream names a whole list as the faulty field, these rules
-//! name the item.
+//! The messages are upstream's. Where upstream reports a whole list as the invalid field, these
+//! rules report the item.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,7 @@ use super::replica_scheduling::{
 use crate::core::Toleration;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// All rules but those for selectors, which are in `selector_rules`. They apply to the placements
-/// of policies.
+/// Checks all rules for placements of policies, except the rules for selectors in `selector_rules`.
 pub fn check(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     check_promises(placement, path, errors);
     for (index, term) in placement.cluster_affinities.iter().enumerate() {
@@ -33,8 +32,8 @@ pub fn check(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-/// The rules without which a placement has no clear meaning. They apply to bindings too. Upstream
-/// copies the placement of a binding from a policy and does not check it again.
+/// Checks the rules without which a placement is ambiguous. They apply to bindings too, although
+/// upstream copies the placement of a binding from a policy and does not check it again.
 pub fn check_promises(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     if placement.cluster_affinity.is_some() && !placement.cluster_affinities.is_empty() {
         errors.invalid(path, placement, "clusterAffinities cannot co-exist with clusterAffinity");
@@ -84,7 +83,7 @@ fn check_term(
     }
 }
 
-/// Whether replicas are divided by capacity. Only then can a group overflow.
+/// Returns whether replicas are divided by capacity. Only then can a group overflow.
 pub(super) fn fills_by_room(strategy: &ReplicaSchedulingStrategy) -> bool {
     let weighted_by_room = strategy.weight_preference.as_ref().and_then(|preference| preference.dynamic_weight)
         == Some(DynamicWeightFactor::AvailableReplicas);

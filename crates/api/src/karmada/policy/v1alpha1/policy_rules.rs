@@ -1,5 +1,4 @@
-//! Defaults and rules for the spec of policies that a schema cannot express: those of upstream's
-//! webhook.
+//! Defaults and validation of the spec of policies beyond the schema, as in upstream's webhook.
 
 use serde_json::{Value, json};
 
@@ -13,7 +12,7 @@ use super::specified_replicas;
 use crate::tree::{self, Object};
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// Upstream's default for the seconds that a workload has to leave gracefully.
+/// Upstream's default for the grace period of an eviction, in seconds.
 const GRACE_PERIOD_SECONDS: i32 = 600;
 
 /// Sets upstream's defaults, for both policies.
@@ -23,7 +22,7 @@ pub fn prepare_spec(spec: &mut Object) {
             && tree::text(selector, "apiVersion") == "multicluster.x-k8s.io/v1alpha1"
     });
     if wants_service_imports {
-        // A ServiceImport needs the Service that is derived from it.
+        // A ServiceImport depends on the Service that is derived from it.
         spec.insert("propagateDeps".to_owned(), json!(true));
     }
     if let Some(application) = tree::object(spec, &["failover", "application"])
@@ -36,7 +35,7 @@ pub fn prepare_spec(spec: &mut Object) {
     }
 }
 
-/// Gives the selectors of a namespaced policy its namespace where they have none.
+/// Sets the namespace of the selectors of a namespaced policy, where they have none.
 pub fn fill_namespaces(policy: &mut Object) {
     let namespace = policy.get("metadata").and_then(|metadata| metadata.get("namespace")).cloned();
     let Some(spec) = tree::object(policy, &["spec"]) else { return };
@@ -65,7 +64,7 @@ fn prepare_placement(placement: &mut Object) {
     }
 }
 
-/// The rules that both policies share.
+/// Checks the rules that both policies share.
 pub fn check(spec: &PropagationSpec, old: Option<&PropagationSpec>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let path = FieldPath::new("spec");
@@ -115,8 +114,8 @@ fn check_selectors(spec: &PropagationSpec, path: &FieldPath, errors: &mut FieldE
     }
 }
 
-/// A namespaced policy selects objects in its own namespace. A stored policy that breaks this rule
-/// stays writable as long as its selectors do not change.
+/// Checks that a namespaced policy selects objects in its own namespace. A stored policy that
+/// violates this rule stays writable as long as its selectors do not change.
 pub fn check_namespaces(
     namespace: &str,
     selectors: &[ResourceSelector],

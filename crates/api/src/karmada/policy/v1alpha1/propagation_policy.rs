@@ -18,16 +18,16 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope};
 
 kind! {
-    /// Says which objects of its namespace go to which clusters. Ballast copies its placement to
-    /// the bindings that name it, and creates no bindings for workloads.
+    /// Placement of objects of the same namespace on clusters. Ballast copies its placement to the
+    /// bindings that reference it, and creates no bindings for workloads.
     pub struct PropagationPolicy {
-        /// The objects to place, and the rules for it.
+        /// Selected objects, and their placement.
         pub spec: PropagationSpec,
     }
 }
 
 impl PropagationPolicy {
-    /// The label by which bindings name their policy.
+    /// Label with which a binding references its policy.
     pub const PERMANENT_ID: &'static str = "propagationpolicy.karmada.io/permanent-id";
 }
 

@@ -8,7 +8,7 @@ use super::placement::Placement;
 use super::resource_selector::ResourceSelector;
 use ballast_resource::Column;
 
-/// The printer columns of both policies, in upstream's capitals.
+/// The printer columns of both policies, with upstream's capitalization.
 pub(super) const COLUMNS: &[Column] = &[
     Column {
         name: "CONFLICT-RESOLUTION",
@@ -21,11 +21,11 @@ pub(super) const COLUMNS: &[Column] = &[
     Column { name: "AGE", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
 ];
 
-/// The objects to place, and the rules for it.
+/// The selected objects, and their placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PropagationSpec {
-    /// Selects the objects to place. At least one selector.
+    /// Selects the objects. At least one selector.
     #[schema(min_items = 1)]
     pub resource_selectors: Vec<ResourceSelector>,
     /// Whether related objects are selected too. Deprecated upstream: use `propagateDeps`.
@@ -34,81 +34,82 @@ pub struct PropagationSpec {
     /// Whether the objects that a workload depends on are placed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagate_deps: Option<bool>,
-    /// The rules by which clusters are chosen.
+    /// Rules by which clusters are selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Box<Placement>>,
-    /// If several policies match an object, the one with the highest priority applies.
+    /// Priority of the policy. If several policies match an object, the policy with the highest
+    /// priority applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = 0)]
     pub priority: Option<i32>,
-    /// Whether it takes over objects from policies of lower priority.
+    /// Whether the policy takes over objects from policies of lower priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Never")]
     pub preemption: Option<Preemption>,
     /// Override policies that must exist before an object is placed.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub dependent_overrides: Vec<String>,
-    /// The scheduler that places the objects.
+    /// Name of the scheduler for the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "default-scheduler")]
     pub scheduler_name: Option<String>,
-    /// What happens when a workload, or a cluster that it runs on, fails.
+    /// Reaction to the failure of a workload or of its cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Box<FailoverBehavior>>,
-    /// What happens when a cluster has such an object already.
+    /// Behavior if a cluster already has an object of the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Abort")]
     pub conflict_resolution: Option<ConflictResolution>,
-    /// When a change of the policy takes effect. Absent: at once.
+    /// Time at which a change of the policy takes effect. Absent: immediately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_preference: Option<ActivationPreference>,
-    /// What is paused.
+    /// Operations that are paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Suspension>,
     /// Whether the objects on the clusters are kept when their template is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
-    /// How urgent the placements are.
+    /// Scheduling priority of the bindings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_priority: Option<PolicySchedulePriority>,
 }
 
-/// Whether a policy takes objects over from other policies.
+/// Whether a policy takes over objects from other policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum Preemption {
     Always,
     Never,
 }
 
-/// What happens when a cluster has such an object already.
+/// The behavior if a cluster already has an object of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ConflictResolution {
-    /// The present object is kept, and placing fails.
+    /// The existing object is kept, and the operation fails.
     Abort,
-    /// The present object is taken over.
+    /// The existing object is overwritten.
     Overwrite,
 }
 
-/// When a change of the policy takes effect.
+/// The time at which a change of a policy takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ActivationPreference {
     /// A change takes effect when the object itself changes.
     Lazy,
 }
 
-/// What is paused.
+/// The operations that are paused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Suspension {
-    /// Whether nothing is sent to any cluster.
+    /// Whether sending objects is paused for all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,
-    /// Clusters that nothing is sent to.
+    /// Clusters for which sending objects is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendClusters>,
 }
 
-/// Clusters that nothing is sent to.
+/// The clusters for which sending objects is paused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SuspendClusters {
@@ -117,19 +118,19 @@ pub struct SuspendClusters {
     pub cluster_names: Vec<String>,
 }
 
-/// How urgent the placements of a policy are.
+/// The scheduling priority of the bindings of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicySchedulePriority {
-    /// Where the priority class is found.
+    /// Kind of the priority class.
     pub priority_class_source: PriorityClassSource,
     /// Name of the priority class.
     pub priority_class_name: String,
 }
 
-/// Where a priority class is found.
+/// The kind of a priority class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum PriorityClassSource {
-    /// A PriorityClass of Kubernetes.
+    /// PriorityClass of Kubernetes.
     KubePriorityClass,
 }

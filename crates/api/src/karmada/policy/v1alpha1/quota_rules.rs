@@ -1,4 +1,4 @@
-//! Rules for quotas that a schema cannot express: those of upstream's webhook, in its words (QU7).
+//! Validation of quotas beyond the schema, as in upstream's webhook and with its messages (QU7).
 
 use super::federated_resource_quota::{FederatedResourceQuota, FederatedResourceQuotaSpec};
 use crate::core::Quantity;
@@ -6,7 +6,7 @@ use crate::karmada::cluster::v1alpha1::cluster_name_faults;
 use crate::lean::Pairs;
 use ballast_k8s::{self as k8s, FieldErrors, FieldPath, names};
 
-/// Karmada's controllers write the name into a label.
+/// Maximum length of the name of a quota, because Karmada's controllers write it into a label.
 const NAME_LENGTH_MAX: usize = 63;
 
 /// Resources that a ResourceQuota of Kubernetes counts by their plain names.
@@ -31,7 +31,7 @@ const STANDARD: &[&str] = &[
     "services.loadbalancers",
     "services.nodeports",
 ];
-/// The standard resources whose amounts are whole numbers.
+/// Standard resources with integer amounts.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -95,7 +95,7 @@ fn check_cluster(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Names and amounts as in a ResourceQuota of Kubernetes.
+/// Checks resource names and amounts, as in a ResourceQuota of Kubernetes.
 fn check_amounts(amounts: &Pairs<Quantity>, path: &FieldPath, errors: &mut FieldErrors) {
     for (resource, amount) in amounts {
         let path = path.key(resource);
@@ -129,7 +129,7 @@ fn check_resource(resource: &str, path: &FieldPath, errors: &mut FieldErrors) {
     errors.invalid(path, resource, "must be a standard resource for quota");
 }
 
-/// Whether amounts of the resource are whole numbers: counts of Kubernetes objects, and the
+/// Returns whether amounts of the resource are integers: counts of Kubernetes objects, and the
 /// resources of device plugins.
 fn is_counted(resource: &str) -> bool {
     let is_extended =
@@ -137,7 +137,8 @@ fn is_counted(resource: &str) -> bool {
     is_extended || COUNTED.contains(&resource)
 }
 
-/// The parsed amount. It is zero for a text that is not a quantity, which `check_amounts` reports.
+/// Parses the amount. Returns zero for a text that is not a quantity, which `check_amounts`
+/// reports.
 fn parsed(amount: &Quantity) -> k8s::Quantity {
     amount.text().parse().unwrap_or_default()
 }

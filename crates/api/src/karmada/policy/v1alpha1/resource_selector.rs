@@ -1,6 +1,6 @@
-//! Selects objects for a policy or a task, and says how closely a selector describes an object.
+//! Selection of objects by a policy or a task, and the closeness of the match.
 //!
-//! A selector is about one kind, and optionally one namespace. It selects by name if it has one,
+//! A selector applies to one kind, and optionally one namespace. It selects by name if it is set,
 //! otherwise by labels if it has any, otherwise all objects of the kind. The caller provides the
 //! labels, because this server does not store templates.
 
@@ -22,16 +22,17 @@ pub struct ResourceSelector {
     /// Namespace of the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name of the object. Empty: the labels select.
+    /// Name of the object. Empty: objects are selected by labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Labels of the objects. Ignored if there is a name.
+    /// Labels of the objects. Ignored if `name` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
 }
 
-/// How a selector matched an object. If several policies match, the later variant wins.
+/// The closeness of a match between a selector and an object. If several policies match, the later
+/// variant wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Closeness {
     Kind,
@@ -52,10 +53,10 @@ pub struct LoweredSelector {
 
 #[derive(Clone, Debug)]
 enum LabelRule {
-    /// The selector has no rule for labels.
+    /// The selector does not restrict labels.
     Any,
     Matching(Selector),
-    /// No labels can match. Admission refuses such a selector.
+    /// No labels can match. Admission rejects such a selector.
     Never,
 }
 
@@ -82,7 +83,7 @@ impl ResourceSelector {
     }
 }
 
-/// Reads a `ResourceSelector`, of which nothing stays in memory.
+/// Deserializes a `ResourceSelector` and keeps only the parsed form.
 impl<'de> Deserialize<'de> for LoweredSelector {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<LoweredSelector, D::Error> {
         ResourceSelector::deserialize(deserializer).map(ResourceSelector::lowered)
@@ -98,18 +99,20 @@ impl LoweredSelector {
         &self.kind
     }
 
-    /// The one name that the selector matches, if it names one.
+    /// Returns the name that the selector is restricted to.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Whether the selector selects objects of this kind and version. Both must be equal as text.
+    /// Returns whether the selector selects objects of this kind and version. Both must be equal as
+    /// text.
     pub fn is_of_kind(&self, api_version: &str, kind: &str) -> bool {
         *self.api_version == *api_version && *self.kind == *kind
     }
 
-    /// How the selector matches an object of its kind. `None`: it does not match. A selector
-    /// without a namespace matches in any namespace, and matches cluster-scoped objects.
+    /// Returns the closeness of the match with an object of the selected kind, or `None` if it does
+    /// not match. A selector without a namespace matches in any namespace, and matches
+    /// cluster-scoped objects.
     pub fn closeness<L: Labels + ?Sized>(&self, namespace: &str, name: &str, labels: &L) -> Option<Closeness> {
         if self.namespace.as_deref().is_some_and(|wanted| wanted != namespace) {
             return None;
@@ -122,7 +125,7 @@ impl LoweredSelector {
         }
     }
 
-    /// Whether the selector matches by labels.
+    /// Returns whether the selector matches by labels.
     pub fn asks_for_labels(&self) -> bool {
         self.name.is_none() && matches!(&self.labels, LabelRule::Matching(labels) if !labels.is_empty())
     }

@@ -1,19 +1,19 @@
-//! Rules for selectors that can match nothing as they are written (T1): an operator that does not
-//! exist, `In` without values, a key that is no key.
+//! Rejection of selectors that can match nothing as written (T1): an unknown operator, `In` without
+//! values, an invalid key.
 //!
-//! Differs from Karmada (D84), which accepts them, and the workload then fits nowhere. Objects that
-//! are stored already, or imported, stay writable: `added` reports only the faults that a write
-//! brings.
+//! Differs from Karmada (D84), which accepts them, and then cannot place the workload. Objects that
+//! are already stored, or are imported, stay writable: `added` reports only errors that a write
+//! introduces.
 
 use super::placement::{ClusterAffinity, FieldSelector, Placement};
 use super::resource_selector::ResourceSelector;
 use crate::label_rules;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// The fields of clusters that a selector may name.
+/// Fields of clusters that a selector may use.
 const FIELDS: [&str; 3] = ["provider", "region", "zone"];
 
-/// The faults of `new` that `old` does not have, as `faults` finds them.
+/// Returns the errors of `new`, as `faults` finds them, that `old` does not have.
 pub fn added<T: ?Sized>(new: &T, old: Option<&T>, faults: impl Fn(&T, &mut FieldErrors)) -> FieldErrors {
     let mut errors = FieldErrors::default();
     faults(new, &mut errors);
@@ -23,7 +23,8 @@ pub fn added<T: ?Sized>(new: &T, old: Option<&T>, faults: impl Fn(&T, &mut Field
     errors.without(&known)
 }
 
-/// Checks each selector of a placement: of groups, of their overflow, and of weights and numbers.
+/// Checks each selector of a placement: in affinities, in their overflow, and in lists of weights,
+/// numbers and bounds.
 pub fn check_placement(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     if let Some(affinity) = &placement.cluster_affinity {
         check_affinity(affinity, &path.child("clusterAffinity"), errors);
@@ -79,7 +80,7 @@ pub fn check_affinity(affinity: &ClusterAffinity, path: &FieldPath, errors: &mut
     }
 }
 
-/// The sentences about keys and operators are upstream's.
+/// Checks a field selector. The messages about keys and operators are upstream's.
 fn check_fields(selector: &FieldSelector, path: &FieldPath, errors: &mut FieldErrors) {
     for (index, requirement) in selector.match_expressions.iter().enumerate() {
         let path = path.child("matchExpressions").index(index);

@@ -1,14 +1,14 @@
-//! Other ways to write specified replicas, and their translation into the fields that the scheduler
-//! reads.
+//! Alternative notations of specified replicas, and their translation into the fields that the
+//! scheduler reads.
 //!
-//! The proposal "Specify replicas to schedule" has three solutions. The scheduler knows the first:
+//! The proposal "Specify replicas to schedule" has three solutions. The scheduler uses the first:
 //! `specifyPreference`. The second (the `extend…` fields with a known strategy name) and the third
-//! (an annotation with JSON) are translated when an object is admitted (C14). What the user wrote
-//! stays beside the translation.
+//! (an annotation with JSON) are translated when an object is admitted (C14). The original notation
+//! is kept in the object.
 //!
-//! A translation sets only fields that are absent, or that still hold the result of an older
-//! translation. A field with another value stays, and validation refuses the object. So nothing
-//! that a user wrote is overwritten.
+//! A translation sets only fields that are absent, or that still have the result of an older
+//! translation. A field with another value stays, and validation rejects the object. So no input of
+//! a user is overwritten.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,27 +22,27 @@ use crate::meta::ObjectMeta;
 use crate::tree::{self, Object};
 use ballast_k8s::{FieldErrors, FieldPath, json_fault};
 
-/// The annotation of a policy that specifies replicas, as JSON. `Written` has its forms.
+/// The annotation of a policy that specifies replicas, as JSON in one of the forms of `Written`.
 pub const ANNOTATION: &str = "scheduling.karmada.io/specified-replicas";
 
-/// Names in `extendReplicaDivisionPreference` that this scheduler serves (R152).
+/// Names in `extendReplicaDivisionPreference` that this scheduler implements (R152).
 pub const KNOWN_STRATEGIES: &[&str] = &["SpecifiedClusters", "SpecifiedRegions", REGIONS];
 
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 const STRATEGY: [&str; 3] = ["spec", "placement", "replicaScheduling"];
 
-/// `{"specifiedClusters": [{"name": "member1", "replicas": 2}]}`, or one of the two other forms
-/// (R154).
+/// The content of the annotation: `{"specifiedClusters": [{"name": "member1", "replicas": 2}]}`, or
+/// one of the two other forms (R154).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Written {
     specified_clusters: Option<Vec<Share>>,
     /// Regions, each with the total of its clusters.
     specified_idcs: Option<Vec<Share>>,
-    /// Regions whose clusters share one total.
+    /// Regions that share one total.
     idcs: Option<Vec<Region>>,
-    /// The total for `idcs`. Absent: the replicas of the workload.
+    /// Total for `idcs`. Absent: the replicas of the workload.
     replicas: Option<i64>,
 }
 
@@ -59,7 +59,7 @@ struct Region {
     name: String,
 }
 
-/// The fields of `replicaScheduling` that mean what the annotation's text says.
+/// Translates the text of the annotation into the equivalent fields of `replicaScheduling`.
 fn of_text(text: &str) -> Result<Object, String> {
     let written: Written =
         serde_json::from_str(text).map_err(|error| format!("cannot be read: {}", json_fault(&error)))?;
@@ -97,7 +97,8 @@ fn of_list(list: Vec<Value>) -> Object {
     says
 }
 
-/// All replicas of the workload, whatever their number, on the clusters of `target` together.
+/// Returns a strategy by which the clusters of `target` share all replicas of the workload,
+/// whatever their number.
 fn of_regions(target: &Value) -> Object {
     let mut says = of_specified();
     says.insert("extendReplicaDivisionPreference".to_owned(), json!(REGIONS));
@@ -111,14 +112,14 @@ fn of_specified() -> Object {
     specified.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
-/// What the annotation of a policy says. None: there is none, or it cannot be read.
+/// Translates the annotation of a policy. Returns `None` if it is absent or malformed.
 fn of_annotation(policy: &Object) -> Option<Object> {
     let annotations = policy.get("metadata").and_then(|metadata| metadata.get("annotations"))?;
     of_text(annotations.get(ANNOTATION)?.as_str()?).ok()
 }
 
-/// What the `extend…` fields say. None: they are not for this scheduler, or they do not say how
-/// many replicas an entry is for.
+/// Translates the `extend…` fields. Returns `None` if they are for another scheduler, or if an
+/// entry has no number of replicas.
 fn of_extension(scheduler_name: &str, strategy: &Object) -> Option<Object> {
     if !is_ours(scheduler_name, strategy) {
         return None;
@@ -135,7 +136,7 @@ fn of_extension(scheduler_name: &str, strategy: &Object) -> Option<Object> {
     list.map(of_list)
 }
 
-/// Whether this scheduler serves the extended strategy.
+/// Returns whether this scheduler implements the extended strategy.
 fn is_ours(scheduler_name: &str, strategy: &Object) -> bool {
     let name = tree::text(strategy, "extendReplicaDivisionPreference");
     ["", DEFAULT_SCHEDULER].contains(&scheduler_name) && KNOWN_STRATEGIES.contains(&name)
@@ -150,8 +151,8 @@ fn number_of(entry: &Value) -> Option<&Value> {
     entry.get("extendFields").and_then(|fields| fields.get("replicas"))
 }
 
-/// The annotation's text with this total added. `None`: it has a total already, or its form has
-/// none.
+/// Adds a total to the annotation's text. Returns `None` if it already has a total, or if its form
+/// has none.
 pub fn with_total(text: &str, total: &Value) -> Option<String> {
     let mut written: Object = serde_json::from_str(text).ok()?;
     if !written.contains_key("idcs") || written.contains_key("replicas") {
@@ -202,7 +203,7 @@ fn translate(strategy: &mut Object, says: Object, said: Option<Object>) {
     }
 }
 
-/// Refuses an annotation that cannot be read, and one that the policy contradicts.
+/// Rejects an annotation that is malformed, or that the policy contradicts.
 pub fn check_annotation(metadata: &ObjectMeta, placement: Option<&Placement>, errors: &mut FieldErrors) {
     let Some(text) = metadata.annotations.get(ANNOTATION) else { return };
     match of_text(text) {
@@ -215,7 +216,8 @@ pub fn check_annotation(metadata: &ObjectMeta, placement: Option<&Placement>, er
     }
 }
 
-/// Refuses `extend…` fields that the rest of the strategy contradicts. `path` is the strategy's.
+/// Rejects `extend…` fields that the rest of the strategy contradicts. `path` is the path of the
+/// strategy.
 pub fn check_extension(
     scheduler_name: Option<&str>,
     strategy: &ReplicaSchedulingStrategy,
@@ -249,15 +251,15 @@ fn contradictions(says: &Object, strategy: &Object, source: &str, path: &FieldPa
     }
 }
 
-/// Warnings about the numbers in a policy that is accepted nevertheless.
+/// Returns warnings about the numbers in a policy that is accepted nevertheless.
 pub fn advise(policy: &Object) -> Vec<String> {
     let mut warnings = overlaps(policy);
     warnings.extend(unnumbered(policy));
     warnings
 }
 
-/// A warning about entries of `extendStaticList` without numbers. Nothing is translated then, and
-/// a binding with such a strategy is not scheduled.
+/// Returns a warning about entries of `extendStaticList` without numbers. Such a list is not
+/// translated, and a binding with such a strategy is not scheduled.
 fn unnumbered(policy: &Object) -> Option<String> {
     const LIST: &str = "extendClusterPreferences.extendStaticList";
     let spec = policy.get("spec")?;
@@ -275,8 +277,8 @@ fn unnumbered(policy: &Object) -> Option<String> {
     ))
 }
 
-/// Warnings about clusters that two entries name. Only the first entry counts for such a cluster
-/// (C22).
+/// Returns warnings about clusters that two entries name. Only the first entry applies to such a
+/// cluster (C22).
 fn overlaps(policy: &Object) -> Vec<String> {
     const LIST: &str = "/placement/replicaScheduling/specifyPreference/staticSpecifyList";
     let entries = policy.get("spec").and_then(|spec| spec.pointer(LIST)).and_then(Value::as_array);

@@ -1,12 +1,13 @@
-//! Which policies select the template of a binding (WH8).
+//! Selection of the template of a binding by policies (WH8).
 //!
-//! A policy of a namespace selects templates of its own namespace alone. The namespace of a
-//! template is that of its binding (`PartialBinding::workload`), whatever the binding says.
+//! A namespaced policy selects only templates of its own namespace. The namespace of a template is
+//! the namespace of its binding (`PartialBinding::workload`), regardless of the content of the
+//! binding.
 //!
 //! Selectors refer to the labels of the template, which the server does not have. The labels of the
-//! binding are used instead, without Karmada's own. A binding with no other labels, as Karmada
-//! makes them, says nothing about its template. So no selector by labels claims it, not even one
-//! for absent labels, and no policy loses it.
+//! binding are used instead, without Karmada's own. If a binding has no other labels, as is usual
+//! for bindings that Karmada creates, the labels of its template are unknown. Then no selector by
+//! labels claims the template, not even one for absent labels, and no policy loses it.
 
 use std::sync::Arc;
 
@@ -18,21 +19,21 @@ use crate::karmada::work::v1alpha2::ObjectReference;
 use crate::tree::Object;
 use ballast_k8s::{self as k8s, Key};
 
-/// The template, as far as its binding describes it.
+/// A template, as far as its binding describes it.
 pub struct Template<'a> {
     resource: &'a ObjectReference,
-    /// Sorted; empty where the binding does not say.
+    /// Labels, sorted by key. Empty if they are unknown.
     labels: Vec<(&'a str, &'a str)>,
 }
 
-/// The selectors of a policy, prepared for use.
+/// Parses the selectors of a policy.
 pub fn selectors(policy: &Object) -> Vec<LoweredSelector> {
     let selectors = policy.get("spec").map(|spec| Vec::deserialize(&spec["resourceSelectors"]));
     selectors.and_then(Result::ok).unwrap_or_default()
 }
 
-/// The parts of a policy that decide which templates it has. Many policies are read for one
-/// decision, so it leaves out the rest.
+/// The fields of a policy that determine which templates it claims. It is small, because one
+/// decision may read many policies.
 #[derive(Debug, Default, Deserialize)]
 pub struct PolicyOutline {
     #[serde(default)]
@@ -49,11 +50,11 @@ struct OutlineSpec {
 }
 
 impl PolicyOutline {
-    /// Reads a stored policy. `None`: it is no JSON object.
+    /// Reads a stored policy. Returns `None` if it is not a JSON object.
     pub fn read(policy: &k8s::Object) -> Option<Arc<PolicyOutline>> {
         match policy.typed::<PolicyOutline>() {
             Ok(outline) => Some(outline),
-            // An older version may have stored it with a field of another type.
+            // An older version may have stored a field with another type.
             Err(_) => Some(Arc::new(PolicyOutline::of(&policy.value().ok()?))),
         }
     }
@@ -79,27 +80,30 @@ impl PolicyOutline {
         self.spec.preemption.as_deref() == Some("Always")
     }
 
-    /// Whether changes of the policy reach its bindings.
+    /// Returns whether changes of the policy are applied to its bindings.
     pub fn is_active(&self) -> bool {
         self.spec.activation_preference.as_deref() != Some("Lazy")
     }
 }
 
 impl<'a> Template<'a> {
-    /// `resource` has the namespace of the binding, and `labels` are the binding's, sorted.
+    /// Returns the template of a binding. `resource` has the namespace of the binding, and `labels`
+    /// are the labels of the binding, sorted by key.
     pub fn new(resource: &'a ObjectReference, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Template<'a> {
         let labels = labels.into_iter().filter(|(key, _)| !is_karmada_s(key));
         Template { resource, labels: labels.collect() }
     }
 
-    /// Whether the policy with these selectors selects the template, as far as that is known.
+    /// Returns whether the policy with these selectors may select the template. True if that
+    /// depends on unknown labels.
     pub fn may_be_selected(&self, policy: &Key, selectors: &[LoweredSelector]) -> bool {
         let says_labels = !self.labels.is_empty();
         self.closeness(policy, selectors).is_some()
             || (!says_labels && self.of_kind(policy, selectors).any(LoweredSelector::asks_for_labels))
     }
 
-    /// How closely the policy describes the template. `None`: it does not select it.
+    /// Returns the closeness of the best match of the policy, or `None` if it does not select the
+    /// template.
     pub fn closeness(&self, policy: &Key, selectors: &[LoweredSelector]) -> Option<Closeness> {
         let ObjectReference { name, namespace, .. } = self.resource;
         let known = |selector: &&LoweredSelector| !selector.asks_for_labels() || !self.labels.is_empty();
@@ -109,8 +113,8 @@ impl<'a> Template<'a> {
         found.max()
     }
 
-    /// The policy's selectors for the template's kind. A policy of a namespace selects nothing
-    /// elsewhere.
+    /// Returns the policy's selectors for the template's kind. A namespaced policy selects nothing
+    /// in other namespaces.
     fn of_kind<'s>(&self, policy: &Key, selectors: &'s [LoweredSelector]) -> impl Iterator<Item = &'s LoweredSelector> {
         let ObjectReference { api_version, kind, namespace, .. } = self.resource;
         let is_of_namespace = policy.resource == PROPAGATION_POLICIES;

@@ -1,4 +1,4 @@
-//! RescheduleTask: a create-only object that asks for fresh placements of everything it selects
+//! RescheduleTask: a create-only request for fresh placements of everything that it selects
 //! (R8-R25).
 
 use serde::{Deserialize, Serialize};
@@ -10,15 +10,15 @@ use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, FieldPath};
 use ballast_resource::{Lifetime, Resource, Scope};
 
-/// The most entries of a task that select by labels. Each of them is compared with each binding of
-/// its kind.
+/// Maximum number of entries of a task that select by labels. Each of them is compared with each
+/// binding of its kind.
 const LABEL_SELECTORS_MAX: usize = 100;
 
 kind! {
-    /// Asks once for fresh placements of the selected workloads. It acts when it is created, and is
-    /// never stored.
+    /// A one-time request for fresh placements of the selected workloads. It takes effect when it
+    /// is created, and is never stored.
     pub struct RescheduleTask {
-        /// The workloads to reschedule: the union of both lists.
+        /// Workloads to reschedule: the union of both lists.
         pub spec: RescheduleTaskSpec,
     }
 }
@@ -52,7 +52,7 @@ impl Resource for RescheduleTask {
                 }
             }
             if let Some(labels) = &selector.label_selector {
-                // A task acts at once, so a selector that can never match is an error.
+                // A task takes effect immediately, so a selector that can never match is an error.
                 label_rules::check_selector(labels, &path.child("labelSelector"), &mut errors);
             }
         }
@@ -71,10 +71,10 @@ impl Resource for RescheduleTask {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RescheduleTaskSpec {
-    /// All workloads that these policies manage.
+    /// Policies. All workloads that they manage are rescheduled.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub target_ref_policy: Vec<PolicySelector>,
-    /// These resources.
+    /// Resources that are rescheduled.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub target_ref_resource: Vec<ResourceSelector>,
 }

@@ -1,9 +1,10 @@
-//! The annotation of a binding that a plan with an objective has placed: `ballast.dev/objective`
+//! The annotation of a binding that was placed by a plan with an objective: `ballast.dev/objective`
 //! (PL6).
 //!
-//! Such a binding is where the fleet needs it, and not where its own placement would put it. So it
-//! is neither displaced nor drifted while its targets, its replicas and its placement stay as they
-//! were. What the annotation says does not count any more as soon as one of them is another.
+//! Such a placement serves all clusters together and may differ from the result of the binding's
+//! own placement rules. While the binding's targets, replicas and placement rules stay unchanged,
+//! it counts as neither displaced nor drifted. As soon as one of them changes, the annotation no
+//! longer applies.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -15,15 +16,16 @@ use ballast_k8s::Time;
 
 pub const AIM: &str = "ballast.dev/objective";
 
-/// Bytes of a hash that are written down: enough to tell two placements of one binding apart.
+/// Number of bytes of the hash that are stored: enough to distinguish two placements of one
+/// binding.
 const HASH_BYTES: usize = 8;
 
-/// How long it is remembered which clusters a plan has left.
+/// Time for which the annotation lists the clusters that plans moved replicas away from.
 const LEFT_SECONDS: i64 = 24 * 60 * 60;
-/// How many of them are.
+/// Maximum number of listed clusters.
 const LEFT_MAX: usize = 16;
 
-/// Where a plan with an objective has put a binding.
+/// The objective and the targets of the plan that placed a binding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Aim {
@@ -32,37 +34,38 @@ pub struct Aim {
     pub resource: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<FailureDomain>,
-    /// The least gain of one replica that the plan moved. A later plan for the same goal asks for
-    /// no less, so that it does not go on where this one stopped.
+    /// The lowest gain of one replica that the plan moved. Later plans for the same objective
+    /// require at least this gain, so that they do not continue where this plan stopped.
     #[serde(default)]
     pub least_gain: f64,
-    /// When the plan was made.
+    /// Time at which the plan was made.
     pub planned_at: Time,
-    /// By name.
+    /// Sorted by name.
     pub targets: Vec<Share>,
-    /// The clusters that plans of the last day took replicas away from, the newest last. A later
-    /// plan would rather move something else there.
+    /// Clusters that plans of the last day moved replicas away from, the latest last. Later plans
+    /// prefer to move other workloads to these clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
-    /// A hash of the placement.
+    /// Hash of the placement rules.
     pub placement: String,
 }
 
 impl Aim {
-    /// What the annotation says, whether or not it still counts.
+    /// Returns the content of the annotation, whether or not it still applies. Returns `None` if it
+    /// is absent or malformed.
     pub fn stored(binding: &AnyBinding) -> Option<Aim> {
         serde_json::from_str(binding.metadata.annotations.get(AIM)?).ok()
     }
 
-    /// The clusters that plans for the same took replicas away from, as far as that is remembered
-    /// at a time.
+    /// Returns the clusters that plans for the same objective moved replicas away from, or nothing
+    /// if the last plan is more than a day older than `now`.
     pub fn left_lately(&self, now: Time) -> &[String] {
         let is_old = self.planned_at.plus_seconds(LEFT_SECONDS) < now;
         if is_old { &[] } else { &self.left }
     }
 
-    /// This aim, with what plans have left before it, and what this one leaves. `from`: where the
-    /// binding is.
+    /// Adds the clusters that this plan moves replicas away from to those of the plan `before`, if
+    /// that plan had the same objective. `from` are the targets before this plan.
     #[must_use]
     pub fn leaving(self, before: Option<&Aim>, from: &[Share]) -> Aim {
         let before = before.filter(|aim| aim.is_like(&self));
@@ -80,17 +83,17 @@ impl Aim {
         Aim { left, ..self }
     }
 
-    /// Whether the plan was made for the same.
+    /// Returns whether the plan had the same goal, resource and failure domain.
     pub fn is_for(&self, objective: &Objective) -> bool {
         self.goal == objective.goal && self.resource == objective.resource && self.by == objective.by
     }
 
-    /// Whether both are of plans for the same.
+    /// Returns whether both plans had the same goal, resource and failure domain.
     fn is_like(&self, other: &Aim) -> bool {
         self.goal == other.goal && self.resource == other.resource && self.by == other.by
     }
 
-    /// What the annotation says, if it still counts for the binding.
+    /// Returns the content of the annotation if it still applies to the binding.
     pub fn of(binding: &AnyBinding) -> Option<Aim> {
         let aim = Aim::stored(binding)?;
         let mut targets: Vec<Share> = binding
@@ -103,18 +106,18 @@ impl Aim {
         (aim.targets == targets && aim.placement == Aim::hash(binding)).then_some(aim)
     }
 
-    /// The hash of the placement of a binding.
+    /// Returns the hash of the binding's placement rules.
     pub fn hash(binding: &AnyBinding) -> String {
         let text = serde_json::to_string(&binding.spec.placement).unwrap_or_default();
         Sha256::digest(text).iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The value of the annotation.
+    /// Returns the value of the annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("names and numbers can be written")
     }
 
-    /// Whether the annotations hold one, whatever it says.
+    /// Returns whether the annotation is present, even if it is malformed.
     pub fn is_on(annotations: &Pairs<String>) -> bool {
         annotations.contains_key(AIM)
     }

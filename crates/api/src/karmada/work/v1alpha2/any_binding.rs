@@ -1,6 +1,6 @@
-//! A binding of either kind, for code that reads spec and status, which both kinds share.
+//! A binding of either kind, for code that reads only spec and status, which both kinds share.
 //!
-//! It is read-only. Writers change the object's tree, so that unknown fields are kept.
+//! The type is read-only. Writers edit the object's JSON tree, which preserves unknown fields.
 
 use serde::Deserialize;
 
@@ -25,13 +25,14 @@ pub struct AnyBinding {
 }
 
 impl AnyBinding {
-    /// Whether the binding with this key names a workload of another namespace, and so has no
-    /// effect (WH7).
+    /// Returns whether the binding with this key references a workload of another namespace, and so
+    /// has no effect (WH7).
     pub fn is_elsewhere(&self, key: &Key) -> bool {
         self.spec.resource.is_elsewhere(&key.namespace)
     }
 
-    /// The objects that events about a binding refer to: the binding, and the workload (R73).
+    /// Returns the objects that events about a binding refer to: the binding and the workload
+    /// (R73).
     pub fn subjects(&self, key: &Key) -> [core::ObjectReference; 2] {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let kind = kind_of(key.resource);
@@ -47,7 +48,8 @@ impl AnyBinding {
         let template = core::ObjectReference {
             api_version: Some(resource.api_version),
             kind: Some(resource.kind),
-            // Also where the binding names another namespace: no event goes there (WH7).
+            // The binding's own namespace, even if `resource` names another one: no event is
+            // written there (WH7).
             namespace: text(&key.namespace),
             name: Some(resource.name),
             uid: resource.uid,
@@ -57,7 +59,7 @@ impl AnyBinding {
     }
 }
 
-/// The kind of a binding, by its resource.
+/// Returns the kind of a binding by its resource.
 pub fn kind_of(bindings: GroupResource) -> &'static str {
     match bindings {
         CLUSTER_RESOURCE_BINDINGS => ClusterResourceBinding::KIND,
@@ -65,8 +67,8 @@ pub fn kind_of(bindings: GroupResource) -> &'static str {
     }
 }
 
-/// The key of the binding of a workload: `<name>-<kind>` in lower case, with a dot for each colon
-/// (R28). A workload without a namespace has a ClusterResourceBinding (R69).
+/// Returns the key of the binding of a workload: `<name>-<kind>` in lower case, with a dot for each
+/// colon (R28). A workload without a namespace has a ClusterResourceBinding (R69).
 pub fn key_of_workload(kind: &str, namespace: &str, name: &str) -> Key {
     let binding = format!("{name}-{kind}").replace(':', ".").to_lowercase();
     match namespace {

@@ -1,15 +1,15 @@
-//! The annotation of a binding that says when its replicas came to each cluster, where
-//! `status.lastScheduledTime` does not say so: `ballast.dev/arrivals` (RM3, RM8).
+//! The annotation of a binding that records when its replicas were assigned to each cluster, if
+//! that differs from `status.lastScheduledTime`: `ballast.dev/arrivals` (RM3, RM8).
 //!
-//! A pass after an event writes its time even if it moves nothing. A promise counts from the write
-//! that placed the replicas, so the pass writes down when that was. A write that places replicas on
-//! a cluster also notes the pods there that belong to no binding: until a summary of the cluster is
-//! newer than the report of the replicas, nothing else tells how much is used there. Both stand in
-//! the write that they belong to, so they are there after a restart and an import, and beside a
-//! Karmada, too.
+//! A scheduling pass after an event updates `lastScheduledTime` even if it moves nothing, but a
+//! reservation starts with the write that assigned the replicas. So the pass records the time of
+//! that write. A write that assigns replicas to a cluster also records the number of pods there
+//! that belong to no binding: until a summary of the cluster is newer than the report of the
+//! replicas, no other source shows the capacity that they use. Both are part of the write that they
+//! describe, so they survive a restart and an import, and work attached to Karmada as well.
 //!
-//! A client that assigns replicas itself writes no `status.lastScheduledTime`. So the API server
-//! writes down when that was.
+//! A client that assigns replicas itself does not set `status.lastScheduledTime`, so the API server
+//! records the time of its write.
 
 use std::collections::BTreeMap;
 
@@ -23,19 +23,20 @@ use ballast_resource::Given;
 
 pub const ARRIVALS: &str = "ballast.dev/arrivals";
 
-/// More clusters than this share one note, because an object's annotations are bounded.
+/// Maximum number of clusters with separate entries. Above it, all clusters share one entry,
+/// because the size of an object's annotations is limited.
 const NOTED_MAX: usize = 500;
-/// The clusters that have no note of their own. No cluster has this name.
+/// The key of the entry for all clusters without a separate one. No cluster can have this name.
 const OTHERS: &str = "*";
 
-/// How replicas came to one cluster.
+/// The assignment of replicas to one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Arrival {
-    /// When. `None`: `status.lastScheduledTime` says so.
+    /// Time of the assignment. `None`: `status.lastScheduledTime`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
-    /// The pods that were on the cluster then, without those that bindings report.
+    /// Number of pods on the cluster at that time, without pods that bindings report.
     #[serde(skip_serializing_if = "is_zero")]
     pub foreign: i64,
 }
@@ -45,18 +46,18 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// The arrivals on each cluster that there is something to say about.
+/// The recorded assignments by cluster. Default values are not recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ArrivalNotes(BTreeMap<String, Arrival>);
 
 impl ArrivalNotes {
-    /// What the annotation says. One that cannot be read says nothing.
+    /// Reads the annotation. It counts as empty if it is absent or malformed.
     pub fn of(annotations: &Pairs<String>) -> ArrivalNotes {
         annotations.get(ARRIVALS).map(|text| ArrivalNotes::read(text)).unwrap_or_default()
     }
 
-    /// What this value of the annotation says.
+    /// Parses a value of the annotation. A malformed value counts as empty.
     pub fn read(text: &str) -> ArrivalNotes {
         serde_json::from_str(text).unwrap_or_default()
     }
@@ -65,15 +66,16 @@ impl ArrivalNotes {
         self.0.get(cluster).or_else(|| self.0.get(OTHERS)).copied().unwrap_or_default()
     }
 
-    /// Notes an arrival, if there is something to say about it.
+    /// Records an arrival, unless it has only default values.
     pub fn note(&mut self, cluster: &str, arrival: Arrival) {
         if arrival != Arrival::default() {
             self.0.insert(cluster.to_owned(), arrival);
         }
     }
 
-    /// The value of the annotation. `None`: there is nothing to say. Of too many clusters it says
-    /// only the last time: their promises last longer, rather than too short.
+    /// Returns the value of the annotation, or `None` if it would be empty. For more than
+    /// `NOTED_MAX` clusters it contains only the latest time, so that their reservations last too
+    /// long rather than too short.
     pub fn text(&self) -> Option<String> {
         let text = |notes: &ArrivalNotes| serde_json::to_string(notes).expect("names and numbers can be written");
         if self.0.len() <= NOTED_MAX {
@@ -85,15 +87,15 @@ impl ArrivalNotes {
     }
 }
 
-/// Notes when a client brings replicas to a cluster with this write: their promise begins now, and
-/// not with the pass before it (RM3).
+/// Records the arrival of replicas that a client assigns to clusters with this write. Their
+/// reservation starts now, and not with the last scheduling pass (RM3).
 pub fn note_by_client(binding: &mut Object, given: &Given<'_>) {
     let Some(old) = given.old.filter(|_| given.is_by_client) else { return };
     let (assigned, before) = (in_spec(binding, "clusters"), in_spec(old, "clusters"));
     if assigned == before {
         return;
     }
-    // What comes back before it has left was there all the time.
+    // Replicas that return to a cluster during their eviction have not left it.
     let leaving = replicas_by(in_spec(old, "gracefulEvictionTasks"), "fromCluster");
     let mut had = replicas_by(before, "name");
     for (cluster, replicas) in leaving {
@@ -122,8 +124,8 @@ pub(super) fn in_spec<'a>(binding: &'a Object, name: &str) -> Option<&'a Value> 
     binding.get("spec")?.get(name)
 }
 
-/// The replicas of each entry of a list, by cluster. Entries that cannot be read are left out: the
-/// API server refuses them.
+/// Returns the replicas of each entry of a list, by cluster. Malformed entries are skipped;
+/// validation rejects them.
 pub(super) fn replicas_by(list: Option<&Value>, name: &str) -> BTreeMap<String, i64> {
     let entry = |entry: &Value| {
         Some((entry.get(name)?.as_str()?.to_owned(), entry.get("replicas").and_then(Value::as_i64).unwrap_or_default()))
@@ -139,7 +141,7 @@ mod tests {
 
     const NOW: &str = "2026-11-28T10:00:00Z";
 
-    /// What is noted when the old targets become the new ones.
+    /// Returns the annotation that is recorded when `new` replaces `old`.
     fn noted(is_by_client: bool, old: &Value, new: &Value) -> Value {
         let tree = |spec: &Value| Object::from_iter([("spec".to_owned(), spec.clone())]);
         let (old, mut new) = (tree(old), tree(new));
@@ -160,9 +162,9 @@ mod tests {
         let grown = to(json!([{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 1},
             {"name": "m3", "replicas": 4}, {"name": "m4", "replicas": 1}]));
         assert_eq!(noted(true, &old, &grown), json!({"m1": {"at": NOW}, "m4": {"at": NOW}}));
-        // A pass says itself when its replicas come.
+        // A pass records the arrival of its replicas itself.
         assert_eq!(noted(false, &old, &grown), Value::Null);
-        // What is known of clusters that are left goes.
+        // Entries of clusters that are no longer targets are removed.
         let mut noted_before = grown.clone();
         noted_before["clusters"] = json!([{"name": "m5", "replicas": 1}]);
         let tree = |spec: &Value, notes: Value| {

@@ -1,5 +1,5 @@
-//! Flags of a binding of either kind, for loops that see each change of a million bindings and act
-//! on few.
+//! Flags of a binding of either kind, for loops that observe every change of up to a million
+//! bindings and act on few of them.
 
 use super::PENDING_PASS;
 use ballast_k8s::Flag;
@@ -7,24 +7,24 @@ use ballast_k8s::Flag;
 /// Annotation of a binding that a rebalance moves. Its value is the scheduler's `MoveAnnotation`.
 pub const MOVE: &str = "ballast.dev/move";
 
-/// The condition of a binding whose evictions wait, because its scheduling is suspended.
+/// Condition of a binding with evictions that wait because its scheduling is suspended.
 pub const EVICTION_SUSPENDED: &str = "EvictionSuspended";
 
-/// The condition of a binding whose copy stays on a cluster beyond the grace period of its
-/// eviction, because it has no other place, or is not ready there.
+/// Condition of a binding with a copy that stays on a cluster beyond the grace period of its
+/// eviction, because the workload has no other cluster, or is not ready there.
 pub const LAST_COPY_KEPT: &str = "LastCopyKept";
 
-/// A pass may be pending.
+/// A scheduling pass may be pending.
 pub static IS_PENDING: Flag = Flag::new(0, PENDING_PASS);
-/// A rebalance may be moving it.
+/// A rebalance may be moving the binding.
 pub static IS_MOVING: Flag = Flag::new(1, MOVE);
-/// It may have eviction tasks.
+/// The binding may have eviction tasks.
 pub static IS_EVICTING: Flag = Flag::new(2, "\"gracefulEvictionTasks\"");
-/// It may leave clusters where its application is not healthy.
+/// The binding may be evicted from clusters on which its application is unhealthy.
 pub static HAS_APPLICATION_FAILOVER: Flag = Flag::new(3, "\"decisionConditions\"");
-/// It may be placed.
+/// The binding may have targets.
 pub static HAS_CLUSTERS: Flag = Flag::new(4, "\"clusters\":");
-/// It may have the condition `LAST_COPY_KEPT`.
+/// The binding may have the condition `LAST_COPY_KEPT`.
 pub static TELLS_OF_KEPT_COPY: Flag = Flag::new(5, "\"LastCopyKept\"");
 
 #[cfg(test)]

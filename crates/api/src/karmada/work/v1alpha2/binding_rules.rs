@@ -1,7 +1,7 @@
 //! Rules for bindings that a schema cannot express.
 //!
-//! Upstream has none. The seed documents' rules for placements apply to bindings too. Otherwise the
-//! scheduler would have to guess what a contradictory placement means.
+//! Upstream has none. The rules of the seed documents for placements apply to bindings too.
+//! Otherwise the scheduler would have to interpret contradictory placements.
 
 use std::collections::BTreeSet;
 
@@ -22,12 +22,12 @@ use ballast_k8s::{self as k8s, FieldErrors, FieldPath, Time, names};
 
 const FULLY_APPLIED: &str = "FullyApplied";
 
-/// Sets the condition FullyApplied from the reports of the clusters, in upstream's words (R31,
-/// R33).
+/// Sets the condition FullyApplied from the reports of the clusters, with upstream's reasons and
+/// messages (R31, R33).
 ///
-/// It runs with every write, so the condition never describes targets that are gone. If no cluster
-/// reports, the condition is left to others; but the write that takes the last target away makes it
-/// False (T2).
+/// This function runs with every write, so the condition never describes removed targets. If no
+/// cluster reports, other writers own the condition, but the write that removes the last target
+/// sets it to False (T2).
 pub fn set_fully_applied(binding: &mut Object, old: Option<&Object>, now: Time) {
     let had_targets = || old.and_then(|old| old.get("spec")).is_some_and(|spec| !existing_clusters(spec).is_empty());
     set_from_reports(binding, had_targets, now);
@@ -72,7 +72,8 @@ fn set_from_reports(binding: &mut Object, had_targets: impl FnOnce() -> bool, no
     }
 }
 
-/// A binding without a target is not applied, whatever is left of it on clusters that it leaves.
+/// Sets FullyApplied to False for a binding without targets, even if clusters that it leaves still
+/// report it as applied.
 fn set_not_applied(binding: &mut Object, message: &str, now: Time) {
     let conditions = binding.get_mut("status").and_then(|status| status.get_mut("conditions"));
     let conditions = conditions.and_then(Value::as_array_mut).into_iter().flatten();
@@ -82,8 +83,8 @@ fn set_not_applied(binding: &mut Object, message: &str, now: Time) {
     }
 }
 
-/// The conditions after a pass, with FullyApplied as `set_fully_applied` sets it for these targets
-/// and eviction tasks. `conditions` are those that the pass itself writes.
+/// Returns the conditions after a scheduling pass that writes `conditions`, with FullyApplied as
+/// set by `set_fully_applied` for these targets and eviction tasks.
 pub fn conditions_with_fully_applied(
     binding: &AnyBinding,
     clusters: &Value,
@@ -101,8 +102,8 @@ pub fn conditions_with_fully_applied(
     sketch["status"]["conditions"].take()
 }
 
-/// The clusters on which upstream keeps works of the binding: its targets, the targets of bindings
-/// that require it, and clusters that it leaves gracefully.
+/// Returns the clusters on which upstream keeps works of the binding: its targets, the targets of
+/// bindings that require it, and clusters that it is evicted from gracefully.
 fn existing_clusters(spec: &Value) -> BTreeSet<&str> {
     fn names(clusters: &Value) -> impl Iterator<Item = &str> {
         list_of(clusters).filter_map(|cluster| cluster["name"].as_str())
@@ -114,7 +115,8 @@ fn existing_clusters(spec: &Value) -> BTreeSet<&str> {
     names(&spec["clusters"]).chain(required).chain(leaving).collect()
 }
 
-/// Whether the binding, or one that requires it, has a target. A cluster that it leaves is none.
+/// Returns whether the binding, or one that requires it, has a target. Clusters that it leaves do
+/// not count.
 fn has_target(spec: &Value) -> bool {
     let required = list_of(&spec["requiredBy"]).any(|other| !list_of(&other["clusters"]).as_slice().is_empty());
     required || !list_of(&spec["clusters"]).as_slice().is_empty()
@@ -124,8 +126,9 @@ fn list_of(value: &Value) -> std::slice::Iter<'_, Value> {
     value.as_array().map_or(&[][..], Vec::as_slice).iter()
 }
 
-/// A namespaced binding is about a workload of its own namespace (WH7). Karmada's detector makes no
-/// other. The placement of a policy, and events, would reach users of another namespace.
+/// Rejects namespaced bindings that reference a workload of another namespace (WH7). Karmada's
+/// detector never creates such bindings; their placement and events would affect users of the other
+/// namespace.
 pub fn check_namespace(metadata: &ObjectMeta, spec: &ResourceBindingSpec) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let own = metadata.namespace.as_deref().unwrap_or_default();
@@ -136,12 +139,12 @@ pub fn check_namespace(metadata: &ObjectMeta, spec: &ResourceBindingSpec) -> Fie
     errors
 }
 
-/// The rules of both bindings. A fault that the stored binding has, too, does not count, so that it
-/// stays writable for clients that did not write it (AD6).
+/// Checks the rules that apply to both kinds of bindings. Faults that the stored binding already
+/// has are ignored, so that it remains writable for clients that did not cause them (AD6).
 pub fn check(metadata: &ObjectMeta, spec: &ResourceBindingSpec, old: Option<&ResourceBindingSpec>) -> FieldErrors {
     let path = FieldPath::new("spec");
     let mut errors = selector_rules::added(spec, old, |spec, errors| check_numbers(spec, &path, errors));
-    // The policy has been checked, or it was stored before there was a check.
+    // The policy of a managed binding is validated itself, or predates validation.
     if !manager::is_named_by(metadata) {
         errors.append(selector_rules::added(spec, old, |spec, errors| check_selectors(spec, &path, errors)));
     }
@@ -162,8 +165,8 @@ pub fn check(metadata: &ObjectMeta, spec: &ResourceBindingSpec, old: Option<&Res
     errors
 }
 
-/// Replicas and requests are not negative. Upstream accepts them, and then counts more room than
-/// there is.
+/// Rejects negative replicas and requests. Upstream accepts them and overestimates the free
+/// capacity as a result.
 fn check_numbers(spec: &ResourceBindingSpec, path: &FieldPath, errors: &mut FieldErrors) {
     check_count(spec.replicas, &path.child("replicas"), errors);
     if let Some(requirements) = &spec.replica_requirements {
@@ -191,10 +194,10 @@ fn check_count(count: Option<i32>, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// In the words of Kubernetes.
+/// The wording of Kubernetes.
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// Amounts that are no quantities are the schema's.
+/// Rejects negative amounts. The schema rejects malformed ones.
 fn check_requests(requests: &Pairs<Quantity>, path: &FieldPath, errors: &mut FieldErrors) {
     for (resource, amount) in requests {
         if amount.text().parse::<k8s::Quantity>().is_ok_and(|amount| amount.is_negative()) {
@@ -203,7 +206,7 @@ fn check_requests(requests: &Pairs<Quantity>, path: &FieldPath, errors: &mut Fie
     }
 }
 
-/// Selectors of clusters and nodes that can match nothing.
+/// Rejects cluster and node selectors that can match nothing.
 fn check_selectors(spec: &ResourceBindingSpec, path: &FieldPath, errors: &mut FieldErrors) {
     if let Some(placement) = &spec.placement {
         selector_rules::check_placement(placement, &path.child("placement"), errors);

@@ -1,7 +1,7 @@
-//! The spec of both bindings: what is placed, by which rules, and where.
+//! The spec of both kinds of bindings: the bound object, its placement rules and its targets.
 //!
-//! The server holds typed bindings in memory by the hundred thousand. So fields that few bindings
-//! have are boxed.
+//! The server holds hundreds of thousands of typed bindings in memory, so rarely used fields are
+//! boxed.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,61 +12,62 @@ use crate::lean::Pairs;
 use ballast_k8s::Time;
 use ballast_resource::schema::mark::Atomic;
 
-/// What is placed, by which rules, and where.
+/// The bound object, its placement rules and its targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBindingSpec {
-    /// The object that is placed.
+    /// The bound object.
     pub resource: ObjectReference,
-    /// Whether the objects that it depends on are placed with it.
+    /// Whether the objects that this object depends on are placed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagate_deps: Option<bool>,
-    /// What one replica requests.
+    /// Resources and node requirements of one replica.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_requirements: Option<Box<ReplicaRequirements>>,
-    /// The number of replicas of the object.
+    /// Number of replicas of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// The components of an object that has several pod templates. Each has its own replicas.
+    /// Components of an object with several pod templates. Each component has its own replicas.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<Component>,
-    /// The clusters that the object is placed on. The scheduler writes this field.
+    /// The clusters on which the object is placed. The scheduler writes this field.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<TargetCluster>,
-    /// The rules by which it is placed, copied from its policy.
+    /// The placement rules, copied from the policy of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Box<Placement>>,
     /// Evictions in progress.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub graceful_eviction_tasks: Vec<GracefulEvictionTask>,
-    /// The bindings that depend on this one. It is placed wherever they are.
+    /// The bindings that depend on this one. The object is placed on all of their clusters.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub required_by: Vec<BindingSnapshot>,
-    /// The scheduler that places the object. Empty: the default scheduler.
+    /// Name of the responsible scheduler. Empty: the default scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler_name: Option<String>,
-    /// What happens when the object fails, or a cluster that it runs on.
+    /// Behavior when the object, or a cluster that it runs on, fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Box<FailoverBehavior>>,
-    /// What happens when a cluster has such an object already.
+    /// Behavior when the object already exists on a cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Abort")]
     pub conflict_resolution: Option<ConflictResolution>,
-    /// Asks for a fresh placement. The request is pending while this time is later than
+    /// Requests a Fresh decision. The request is pending while this time is later than
     /// `status.lastScheduledTime`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reschedule_triggered_at: Option<Time>,
-    /// Asks for a fresh placement, whatever the times are. The scheduler removes it after it has
-    /// placed the object. Not a field of upstream: it comes from the RescheduleTask proposal.
+    /// Requests a Fresh decision, regardless of the times. The scheduler removes the field after it
+    /// has placed the object. It is not a field of upstream: it comes from the RescheduleTask
+    /// proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force_rescheduling: Option<bool>,
-    /// What is paused.
+    /// The parts of the binding's processing that are suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Box<BindingSuspension>>,
-    /// Whether the objects on the clusters are kept when this binding is deleted.
+    /// Whether the objects on the clusters are retained when this binding is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
-    /// How urgent the placement is.
+    /// The priority of the placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_priority: Option<SchedulePriority>,
     /// The groups that the workload belongs to, for workload affinity.
@@ -74,7 +75,7 @@ pub struct ResourceBindingSpec {
     pub workload_affinity_groups: Option<Box<WorkloadAffinityGroups>>,
 }
 
-/// The object that is placed, and the version of it that the binding was made from.
+/// A reference to the bound object, and the version of it that the binding is based on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = BoundObjectReference)]
@@ -91,27 +92,27 @@ pub struct ObjectReference {
     /// UID of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Resource version of the object that the binding was made from.
+    /// Resource version of the object that the binding is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
 
 impl ObjectReference {
-    /// Whether a reference with these members means this object, in whatever version of its group.
-    /// Names of bindings are in lower case, so those of Foo and foo collide.
+    /// Returns whether a reference with these fields refers to this object, in any version of its
+    /// API group. Names of bindings are in lower case, so those of the kinds Foo and foo collide.
     pub fn is_named(&self, api_version: &str, kind: &str, name: &str) -> bool {
         let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
         self.kind == kind && self.name == name && group(&self.api_version) == group(api_version)
     }
 
-    /// Whether a binding of the namespace `own` names a workload of another namespace (WH7). A
-    /// cluster-scoped binding has no namespace.
+    /// Returns whether a binding of the namespace `own` references a workload of another namespace
+    /// (WH7). `own` is empty for a cluster-scoped binding.
     pub fn is_elsewhere(&self, own: &str) -> bool {
         !own.is_empty() && self.namespace.as_deref().is_some_and(|named| !named.is_empty() && named != own)
     }
 
-    /// The workload of a binding of the namespace `own`, which is its own one. `None` if it names
-    /// another: such a binding has no effect.
+    /// Returns the workload of a binding of the namespace `own`, with this namespace, or `None` if
+    /// the reference names another one: such a binding has no effect.
     pub fn of_binding(mut self, own: &str) -> Option<ObjectReference> {
         if self.is_elsewhere(own) {
             return None;
@@ -121,7 +122,7 @@ impl ObjectReference {
     }
 }
 
-/// What one replica requests.
+/// Resources and node requirements of one replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaRequirements {
@@ -143,14 +144,14 @@ pub struct ReplicaRequirements {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaim {
-    /// The nodes that can run it.
+    /// Required node affinity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Atomic<NodeSelector>>)]
     pub hard_node_affinity: Option<NodeSelector>,
     /// Labels that the node must have.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub node_selector: Pairs<String>,
-    /// Taints of nodes that are tolerated.
+    /// Node taints that the replica tolerates.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
 }
@@ -162,14 +163,14 @@ pub struct Component {
     /// Name of the component, unique within the object.
     #[schema(max_length = 32)]
     pub name: String,
-    /// The number of replicas of the component.
+    /// Number of replicas of the component.
     pub replicas: i32,
-    /// What one replica of the component requests.
+    /// Resources and node requirements of one replica of the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_requirements: Option<ComponentReplicaRequirements>,
 }
 
-/// What one replica of a component requests.
+/// Resources and node requirements of one replica of a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentReplicaRequirements {
@@ -184,15 +185,15 @@ pub struct ComponentReplicaRequirements {
     pub priority_class_name: Option<String>,
 }
 
-/// One cluster that the object is placed on.
+/// A cluster on which the object is placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TargetCluster {
     /// Name of the cluster.
     pub name: String,
-    /// Replicas on the cluster. Absent if replicas are not divided.
+    /// Number of replicas on the cluster. Absent if replicas are not divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Replicas on the cluster, by component.
+    /// Replicas on the cluster by component.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<TargetComponent>,
 }
@@ -206,7 +207,7 @@ pub struct TargetComponent {
     pub replicas: i32,
 }
 
-/// The eviction of the object from one cluster.
+/// An eviction of the object from one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GracefulEvictionTask {
@@ -215,40 +216,40 @@ pub struct GracefulEvictionTask {
     /// How the object is removed from the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
-    /// Replicas on the cluster before the eviction.
+    /// Number of replicas on the cluster before the eviction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// The reason, in one word for programs.
+    /// The reason as a single word, for programs.
     #[schema(min_length = 1, max_length = 32, pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
     pub reason: String,
-    /// The reason, in a sentence for people.
+    /// The reason as a sentence, for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
     pub message: Option<String>,
-    /// The program that decided the eviction.
+    /// The component that decided the eviction.
     pub producer: String,
     /// Seconds after which the object is removed even without a replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    /// Whether the object stays until a user confirms the removal.
+    /// Whether the object is retained until a user confirms its removal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_deletion: Option<bool>,
-    /// State that is passed on to the next cluster, as labels.
+    /// Labels that pass state of the object on to its next cluster.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub preserved_label_state: Pairs<String>,
-    /// When the eviction began. The server writes this field.
+    /// Time at which the eviction began. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// The clusters that the object was on when it failed.
+    /// The clusters on which the object was placed when it failed.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters_before_failover: Vec<String>,
 }
 
 impl GracefulEvictionTask {
-    /// The producer of evictions because of taints, in upstream's words.
+    /// The producer of taint evictions, as upstream names it.
     const TAINT_MANAGER: &str = "TaintManager";
 
-    /// An eviction because of the cluster's taints.
+    /// Returns an eviction with the reason and producer of taint evictions.
     pub fn by_taint() -> GracefulEvictionTask {
         GracefulEvictionTask {
             reason: "TaintUntolerated".to_owned(),
@@ -257,7 +258,7 @@ impl GracefulEvictionTask {
         }
     }
 
-    /// Whether the eviction was caused by the cluster's taints.
+    /// Returns whether the taints of the cluster caused the eviction.
     pub fn is_by_taint(&self) -> bool {
         self.producer == GracefulEvictionTask::TAINT_MANAGER
     }
@@ -271,22 +272,22 @@ pub struct BindingSnapshot {
     pub namespace: Option<String>,
     /// Name of the binding.
     pub name: String,
-    /// The clusters that it is placed on.
+    /// The clusters on which it is placed.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<TargetCluster>,
 }
 
-/// What is paused.
+/// The parts of a binding's processing that are suspended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BindingSuspension {
-    /// Whether nothing is sent to any cluster.
+    /// Whether dispatching to all clusters is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,
-    /// Clusters that nothing is sent to.
+    /// The clusters to which dispatching is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendClusters>,
-    /// Whether the scheduler leaves the binding alone.
+    /// Whether scheduling is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<bool>,
 }
@@ -300,14 +301,14 @@ pub struct SchedulePriority {
     pub priority: Option<i32>,
 }
 
-/// The groups that a workload belongs to, as `label=value`.
+/// The groups that a workload belongs to, each as `label=value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadAffinityGroups {
-    /// The group whose clusters it shares.
+    /// The group with which it shares clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity_group: Option<String>,
-    /// The group whose clusters it avoids.
+    /// The group from which it is kept apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anti_affinity_group: Option<String>,
 }

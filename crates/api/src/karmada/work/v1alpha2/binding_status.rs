@@ -1,4 +1,4 @@
-//! The status of both bindings, and their printer columns.
+//! The status of both kinds of bindings, and their printer columns.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,8 +8,8 @@ use crate::meta::Condition;
 use ballast_k8s::{JsonColumn, Time};
 use ballast_resource::{Column, SqlColumn};
 
-/// The printer columns of both bindings, in upstream's capitals. Differs from Karmada (D50): the
-/// targets and replicas are shown with `-o wide`.
+/// The printer columns of both kinds of bindings, with upstream's column names. Differs from
+/// Karmada (D50): targets and replicas are shown with `-o wide`.
 pub(super) const COLUMNS: &[Column] = &[
     Column {
         name: "SCHEDULED",
@@ -53,40 +53,40 @@ pub(super) const SQL_COLUMNS: &[SqlColumn] = &[
     SqlColumn::condition("scheduled", "Scheduled"),
 ];
 
-/// What the scheduler and the member clusters last reported.
+/// The last results of the scheduler and the last reports of the member clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBindingStatus {
-    /// The generation of the binding that the scheduler last decided.
+    /// The last generation of the binding that the scheduler has decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler_observed_generation: Option<i64>,
-    /// The affinity group that the placement comes from. The field has upstream's name.
+    /// The affinity group that the placement uses. The field name is upstream's.
     #[serde(default, rename = "schedulerObservingAffinityName", skip_serializing_if = "Option::is_none")]
     pub scheduler_observed_affinity_name: Option<String>,
-    /// When the scheduler last placed the object successfully.
+    /// Time at which the scheduler last placed the object successfully.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_scheduled_time: Option<Time>,
     /// Conditions of the binding: `Scheduled` and `FullyApplied`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What each cluster reports about the object.
+    /// The reports of the clusters about the object.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub aggregated_status: Vec<AggregatedStatusItem>,
 }
 
-/// What one cluster reports about the object.
+/// The report of one cluster about the object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregatedStatusItem {
     /// Name of the cluster.
     pub cluster_name: String,
-    /// The object's own status on the cluster, unchanged.
+    /// The object's status on the cluster, unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<FreeForm>,
     /// Whether the latest version of the object is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<bool>,
-    /// Why the object is not applied.
+    /// The reason why the object is not applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_message: Option<String>,
     /// The health of the object on the cluster.
@@ -95,9 +95,9 @@ pub struct AggregatedStatusItem {
 }
 
 impl AggregatedStatusItem {
-    /// Whether the report shows how much the cluster has of what was assigned to it: by a number of
-    /// replicas, or, of a kind without numbers, as applied or healthy. A number that cannot be
-    /// shows nothing.
+    /// Returns whether the report shows how much of the assignment has arrived on the cluster: by a
+    /// number of replicas or, for kinds without such a number, by being applied or healthy. An
+    /// invalid number shows nothing.
     pub fn shows_what_was_assigned(&self) -> bool {
         let status = self.status.as_ref().map(|status| status.value()).unwrap_or_default();
         let field = ["replicas", "readyReplicas"].iter().map(|field| &status[*field]).find(|field| !field.is_null());
@@ -107,15 +107,16 @@ impl AggregatedStatusItem {
         }
     }
 
-    /// Whether the cluster reports the workload as unhealthy although all `assigned` replicas are
-    /// ready: then it is the application that is not well, and the replicas replace no others. With
-    /// fewer replicas ready, these are what is missing.
+    /// Returns whether the cluster reports the workload as unhealthy although all `assigned`
+    /// replicas are ready. In that case the application itself is unhealthy, and its replicas do
+    /// not replace others. With fewer ready replicas, the missing ones are the cause.
     pub fn is_unwell(&self, assigned: i64) -> bool {
         self.health == Some(ResourceHealth::Unhealthy) && self.ready_replicas().is_none_or(|ready| ready >= assigned)
     }
 
-    /// The ready replicas that the cluster reports. A workload of which none is ready leaves the
-    /// number out, and has others. `None`: the kind has no such number, or nothing is reported.
+    /// Returns the number of ready replicas that the cluster reports. If a status has other replica
+    /// counts but not this one, none is ready. `None`: the kind has no such number, or nothing is
+    /// reported.
     pub fn ready_replicas(&self) -> Option<i64> {
         let status = self.status.as_ref()?.value();
         let number = |field: &str| status.get(field).and_then(serde_json::Value::as_i64);

@@ -1,6 +1,5 @@
-//! ClusterResourceBinding: the placement of one cluster-scoped object.
-//!
-//! It has the same spec and status as ResourceBinding.
+//! ClusterResourceBinding: the placement of one cluster-scoped object. Its spec and status are
+//! those of ResourceBinding.
 
 use serde_json::{Map, Value};
 
@@ -17,18 +16,18 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
 kind! {
-    /// Binds one cluster-scoped object to clusters: its request, its placement and its state.
+    /// Binds one cluster-scoped object to clusters: its requirements, its placement and its state.
     pub struct ClusterResourceBinding {
-        /// What is placed, by which rules, and where.
+        /// The bound object, its placement rules and its targets.
         pub spec: ResourceBindingSpec,
-        /// What the scheduler and the member clusters last reported.
+        /// The last results of the scheduler and the last reports of the member clusters.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: ResourceBindingStatus,
     }
 }
 
 impl ClusterResourceBinding {
-    /// The label by which objects on the clusters name their binding.
+    /// Label of objects on member clusters that identifies their binding.
     pub const PERMANENT_ID: &'static str = "clusterresourcebinding.karmada.io/permanent-id";
 }
 

@@ -1,5 +1,6 @@
-//! The replicas of eviction tasks that clients write. A task holds the capacity of its replicas on
-//! the cluster until the eviction is over, so it cannot have more than were there.
+//! Limits the replicas of eviction tasks that clients write. A task reserves the capacity of its
+//! replicas on the cluster until the eviction ends, so it must not claim more replicas than were
+//! there.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +10,11 @@ use super::arrivals::{in_spec, replicas_by};
 use crate::tree::{self, Object};
 use ballast_resource::Given;
 
-/// Lowers the replicas of each task to what the stored binding has on the cluster: assigned, or
-/// leaving already. The tasks of a new binding, such as one that is restored from a backup, share
-/// the replicas of the workload.
+/// Reduces the replicas of each task to the number that the stored binding has on the cluster,
+/// assigned or already being evicted. The tasks of a new binding, such as one restored from a
+/// backup, share the replicas of the workload.
 ///
-/// Differs from Karmada (D130), which stores any number, and reserves no capacity for it.
+/// Differs from Karmada (D130), which stores any number and reserves no capacity for it.
 pub fn lower(binding: &mut Object, given: &Given<'_>) {
     let tasks = |binding| in_spec(binding, "gracefulEvictionTasks");
     if !given.is_by_client || tasks(binding).is_none() || tasks(binding) == given.old.and_then(tasks) {
@@ -45,7 +46,7 @@ pub fn lower(binding: &mut Object, given: &Given<'_>) {
                 }
             }
             (Some(1..), None) => drop(task.insert("replicas".to_owned(), json!(0))),
-            // Without a number, a task holds one set of components.
+            // A task without a number of replicas counts as one set of components.
             (None, _) if has_components && !was_there => drop(task.insert("replicas".to_owned(), json!(0))),
             _ => {}
         }

@@ -1,14 +1,15 @@
-//! The annotation of a binding that is not at its former placement: `ballast.dev/home` (RM36).
+//! The annotation of a binding that is not at its placement before a failure: `ballast.dev/home`
+//! (RM36).
 //!
-//! The former placement is the last one that a decision, a rebalance or a user chose before the
-//! first loss that the binding has not returned from. A loss is an eviction, a target whose cluster
-//! is gone, or a fallback to another affinity group.
+//! The placement before the failure is the last one that a decision, a rebalance or a user chose
+//! before the first loss that the binding has not returned from. A loss is an eviction, a target on
+//! a deleted cluster, or a fallback to another affinity group.
 //!
-//! The first loss writes the annotation, in the same write. Later losses, passes, scaling and moves
-//! leave it as it is. It goes when the binding is back (another number of replicas is divided in
-//! the same proportion), and when the binding gets a new placement: a changed placement, or a Fresh
-//! decision. So the annotation outlives the history of the log, a restart and an import, and exists
-//! next to a Karmada, too.
+//! The write that records the first loss also adds the annotation. Later losses, passes, scaling
+//! and moves do not change it. It is removed when the binding has returned (a different number of
+//! replicas is divided in the same proportion), or gets a new placement from changed placement
+//! rules or a Fresh decision. Since it is part of the object, it outlives the history in the log,
+//! survives a restart and an import, and works attached to Karmada as well.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,31 +20,32 @@ use ballast_k8s::Time;
 
 pub const HOME: &str = "ballast.dev/home";
 
-/// Kubernetes gives all annotations of an object 256 KiB together. Half of it is left to users.
+/// Maximum length of the annotation in bytes: half of the 256 KiB that Kubernetes allows for all
+/// annotations of an object. The other half is left to users.
 const TEXT_BYTES_MAX: usize = 128 * 1024;
 
-/// Where a binding was before it lost targets.
+/// The placement of a binding before it lost targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Home {
-    /// By name.
+    /// Sorted by name.
     pub targets: Vec<Share>,
-    /// When it was written down.
+    /// Time at which the annotation was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 }
 
 impl Home {
-    /// What the annotation says. One that cannot be read is none.
+    /// Reads the annotation. A malformed one counts as absent.
     pub fn of(annotations: &Pairs<String>) -> Option<Home> {
         let mut home: Home = serde_json::from_str(annotations.get(HOME)?).ok()?;
         home.targets.sort_unstable();
         (!home.targets.is_empty()).then_some(home)
     }
 
-    /// The present targets, with those that evictions have taken off since the last decision. An
-    /// eviction that a decision has followed belongs to an earlier loss, however late it ends: its
-    /// replicas are among the targets that the decision chose.
+    /// Returns the current targets, plus the targets that evictions have removed since the last
+    /// decision. An eviction that a later decision has taken into account belongs to an earlier
+    /// loss, even if it has not ended: its replicas are among the targets of that decision.
     pub fn before(binding: &AnyBinding, now: Time) -> Home {
         let share =
             |name: &String, replicas: Option<i32>| Share { name: name.clone(), replicas: replicas.unwrap_or_default() };
@@ -58,15 +60,16 @@ impl Home {
         Home { targets, since: Some(now) }
     }
 
-    /// The value of the annotation. `None`: there are too many targets to write down. Then only the
-    /// history of the log knows them, and the binding leaves a lost cluster all the same.
+    /// Returns the value of the annotation, or `None` if there are too many targets for it. The
+    /// placement is then available only from the history in the log; the binding leaves a lost
+    /// cluster nonetheless.
     pub fn text(&self) -> Option<String> {
         let text = serde_json::to_string(self).expect("names and numbers can be written");
         (text.len() <= TEXT_BYTES_MAX).then_some(text)
     }
 }
 
-/// The eviction tasks that no decision has followed.
+/// Returns the eviction tasks that no decision has taken into account.
 pub fn undecided_tasks(binding: &AnyBinding) -> impl Iterator<Item = &GracefulEvictionTask> {
     let AnyBinding { metadata, spec, status } = binding;
     let is_observed = status.scheduler_observed_generation.is_some_and(|seen| metadata.generation == Some(seen));

@@ -1,11 +1,11 @@
-//! The annotation of a binding that records its last change of targets, and the cause:
+//! The annotation of a binding that records its last change of targets and the cause:
 //! `ballast.dev/last-change`.
 //!
-//! Events live for an hour, and a user may lack the right to list them. The annotation is in the
-//! version that has the new targets, so it lives as long as that version does (NG4). Every writer
-//! of `spec.clusters` sets it: workers themselves, and for clients the API server (D123). Karmada
-//! has no such annotation, and its own writers leave it as it is. So the annotation also contains a
-//! digest of the targets that it is about.
+//! Events are kept for an hour, and a user may lack the permission to list them. The annotation is
+//! part of the version with the new targets, so it lives as long as that version (NG4). Every
+//! writer of `spec.clusters` sets it: workers do so themselves, and the API server does so for
+//! clients (D123). Karmada has no such annotation, and its own writers do not change it, so the
+//! annotation also contains a digest of the targets that it describes.
 
 use std::fmt;
 
@@ -16,25 +16,25 @@ use ballast_k8s::Time;
 /// The name of the annotation.
 pub const LAST_CHANGE: &str = "ballast.dev/last-change";
 
-/// The most bytes of the sentence: one that names five clusters with long names.
+/// Maximum length of the sentence in bytes, enough for five clusters with long names.
 const BYTES_MAX: usize = 2_048;
 
-/// The most clusters that a sentence names. There may be thousands.
+/// Maximum number of clusters named in a sentence. There may be thousands.
 const CLUSTERS_NAMED_MAX: usize = 5;
 
 /// The recorded change: `TIME DIGEST SENTENCE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastChange<'a> {
-    /// The time and the digest of the targets. `None`: an older version recorded the sentence
-    /// alone.
+    /// Time of the change, and digest of the targets. `None`: an older version recorded only the
+    /// sentence.
     of: Option<(Time, u32)>,
     /// `2 replicas moved: member1 0 to 2, member2 4 to 2, because of ClusterRebalance home.`
     pub sentence: &'a str,
 }
 
 impl LastChange<'_> {
-    /// The value of the annotation after a change to these targets. `known` are the annotations
-    /// before it: the time never falls.
+    /// Returns the value of the annotation after a change to `targets`. `known` are the annotations
+    /// before the change. The time never decreases.
     pub fn text<'s>(
         known: &Pairs<String>,
         now: Time,
@@ -46,12 +46,12 @@ impl LastChange<'_> {
         format!("{at} {:08x} {}", digest(targets), &sentence[..end.unwrap_or_default()])
     }
 
-    /// The change that the annotations record.
+    /// Reads the change that the annotations record.
     pub fn of(annotations: &Pairs<String>) -> Option<LastChange<'_>> {
         annotations.get(LAST_CHANGE).map(|text| LastChange::read(text))
     }
 
-    /// The change that this value of the annotation records.
+    /// Parses a value of the annotation.
     pub fn read(text: &str) -> LastChange<'_> {
         let parsed = || {
             let (time, rest) = text.split_once(' ')?;
@@ -64,30 +64,30 @@ impl LastChange<'_> {
 }
 
 impl<'a> LastChange<'a> {
-    /// When the change was decided.
+    /// Returns the time at which the change was decided.
     pub fn time(&self) -> Option<Time> {
         self.of.map(|(time, _)| time)
     }
 
-    /// Whether the change led to these targets. Otherwise another writer has changed them since,
-    /// and recorded nothing.
+    /// Returns whether the change led to these targets. Otherwise another writer has changed them
+    /// since without recording it.
     pub fn led_to(&self, targets: &[TargetCluster]) -> bool {
         self.of.is_some_and(|(_, known)| known == digest(shares(targets)))
     }
 
-    /// `because of ...`, without the period.
+    /// Returns the part `because of ...` of the sentence, without the period.
     pub fn cause(&self) -> Option<&'a str> {
         let from = self.sentence.find(", because ")? + 2;
         Some(self.sentence[from..].trim_end_matches('.'))
     }
 }
 
-/// The replicas on each cluster; 0 for a workload that is not divided.
+/// Returns the replicas on each cluster. 0 for a workload that is not divided.
 pub fn shares(targets: &[TargetCluster]) -> impl Iterator<Item = (&str, i32)> + Clone {
     targets.iter().map(|target| (&*target.name, target.replicas.unwrap_or_default()))
 }
 
-/// A digest of the targets in any order (FNV-1a).
+/// Returns a digest of the targets (FNV-1a) that does not depend on their order.
 fn digest<'s>(targets: impl IntoIterator<Item = (&'s str, i32)>) -> u32 {
     let mut lines: Vec<String> = targets.into_iter().map(|(name, replicas)| format!("{name}={replicas}\n")).collect();
     lines.sort_unstable();
@@ -98,16 +98,17 @@ fn digest<'s>(targets: impl IntoIterator<Item = (&'s str, i32)>) -> u32 {
 /// The difference between the targets of a binding before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetDiff {
-    /// Replicas that arrive somewhere. Replicas that move are counted once, here.
+    /// Number of replicas that arrive on any cluster. Replicas that move are counted once, here.
     pub arriving: i64,
     pub leaving: i64,
-    /// The clusters whose number changed, by name, with the number before and after. `None` is not
-    /// 0: a workload that is not divided is on a cluster without a number.
+    /// Clusters with a changed number of replicas, sorted by name, with the numbers before and
+    /// after. `None` differs from 0: a workload that is not divided is on a cluster without a
+    /// number.
     clusters: Vec<(String, Option<i32>, Option<i32>)>,
 }
 
 impl TargetDiff {
-    /// `None`: the targets are the same.
+    /// Returns the difference, or `None` if the targets are equal.
     pub fn between<'f, 't>(
         from: impl IntoIterator<Item = (&'f str, i32)>,
         to: impl IntoIterator<Item = (&'t str, i32)>,
@@ -115,7 +116,7 @@ impl TargetDiff {
         let mut all: Vec<(&str, Option<i32>, Option<i32>)> =
             from.into_iter().map(|(name, replicas)| (name, Some(replicas), None)).collect();
         all.extend(to.into_iter().map(|(name, replicas)| (name, None, Some(replicas))));
-        // The number before comes before the number after, whatever the two are.
+        // The number before precedes the number after, regardless of their values.
         all.sort_by_key(|(name, had, _)| (*name, had.is_none()));
         let mut diff = TargetDiff { arriving: 0, leaving: 0, clusters: Vec::new() };
         for of_one in all.chunk_by(|one, other| one.0 == other.0) {
@@ -132,12 +133,12 @@ impl TargetDiff {
     }
 }
 
-/// `1 replica`, `2 replicas`.
+/// Formats a count: `1 replica`, `2 replicas`.
 pub fn counted(number: i64, singular: &str) -> String {
     if number == 1 { format!("{number} {singular}") } else { format!("{number} {singular}s") }
 }
 
-/// Lists the first items of a sentence, and counts the rest.
+/// Lists the first items, and counts the rest: `a, b and 3 more`.
 pub fn first_of(items: impl ExactSizeIterator<Item = String>, separator: &str) -> String {
     let more = match items.len().saturating_sub(CLUSTERS_NAMED_MAX) {
         0 => String::new(),
@@ -147,7 +148,7 @@ pub fn first_of(items: impl ExactSizeIterator<Item = String>, separator: &str) -
     format!("{}{more}", first.join(separator))
 }
 
-/// `2 replicas moved: member1 0 to 2, member2 4 to 2`
+/// Formats the difference: `2 replicas moved: member1 0 to 2, member2 4 to 2`.
 impl fmt::Display for TargetDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let are = |count: i64| counted(count, "replica");
@@ -204,11 +205,11 @@ mod tests {
         assert_eq!(change.cause(), Some("because of ClusterRebalance home"));
         assert!(change.led_to(&[on("m1", 3), on("m2", 1)]), "the order of targets does not matter");
         assert!(!change.led_to(&[on("m1", 1), on("m2", 3)]) && !change.led_to(&targets[..1]));
-        // The page computes the same digest.
+        // The web page computes the same digest.
         let spread = [("member2", 1), ("member1", 2), ("member3", 1)];
         let text = LastChange::text(&Pairs::default(), now, spread, "");
         assert_eq!(text, "1970-01-01T00:01:30Z 2a496880 ");
-        // A clock that was set back does not date a change before the last one.
+        // If the clock steps back, a change does not get an earlier time than the previous one.
         let earlier = LastChange::text(&annotations, Time::from_seconds(60), [], "");
         assert_eq!(LastChange::read(&earlier).time(), Some(now));
     }

@@ -1,8 +1,9 @@
-//! The annotation of a binding that has left deleted clusters: `ballast.dev/left-clusters`.
+//! The annotation of a binding that was removed from deleted clusters: `ballast.dev/left-clusters`.
 //!
-//! A binding leaves a deleted cluster at once, in one write, and finds another place in the next
-//! one. The annotation tells the second write, and the history, why replicas are missing (T3). The
-//! pass that places them removes it. Karmada has no such annotation (D88).
+//! One write removes the binding from a deleted cluster at once, and a later one assigns its
+//! replicas to other clusters. The annotation provides the second write, and the history, with the
+//! reason for the missing replicas (T3). The pass that assigns them removes it. Karmada has no such
+//! annotation (D88).
 
 use serde::{Deserialize, Serialize};
 
@@ -12,25 +13,25 @@ use ballast_k8s::Time;
 /// The name of the annotation.
 pub const LEFT_CLUSTERS: &str = "ballast.dev/left-clusters";
 
-/// The most clusters that the annotation names. A sentence names five.
+/// Maximum number of clusters in the annotation. Messages name at most five.
 const NAMES_MAX: usize = 20;
 
-/// What the annotation says.
+/// The content of the annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftClusters {
-    /// When the last of them was left.
+    /// Time at which the last of them was left.
     pub at: Time,
     /// The clusters, in the order in which they were left.
     pub clusters: Vec<String>,
 }
 
 impl LeftClusters {
-    /// `None`: there is no such annotation, or it cannot be read.
+    /// Reads the annotation, or returns `None` if it is absent or malformed.
     pub fn of(annotations: &Pairs<String>) -> Option<LeftClusters> {
         serde_json::from_str(annotations.get(LEFT_CLUSTERS)?).ok()
     }
 
-    /// The annotation after these clusters were left, too.
+    /// Returns the annotation after a binding has left the clusters `left` as well.
     #[must_use]
     pub fn after<'c>(known: Option<LeftClusters>, left: impl Iterator<Item = &'c str>, now: Time) -> LeftClusters {
         let mut clusters = known.map(|known| known.clusters).unwrap_or_default();
@@ -42,7 +43,7 @@ impl LeftClusters {
         LeftClusters { at: now, clusters }
     }
 
-    /// The value of the annotation.
+    /// Returns the value of the annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("texts and times can be written")
     }

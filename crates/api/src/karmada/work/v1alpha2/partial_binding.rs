@@ -1,16 +1,15 @@
-//! A part of a binding of either kind, borrowed from its text, for loops that read very many
+//! A part of a binding of either kind that borrows from its text, for loops that read very many
 //! bindings and act on few.
 //!
-//! It is read from the text each time: typed bindings of all objects would take more memory than
-//! the objects themselves. The large parts stay text until a caller asks for them.
+//! It is parsed on each use: keeping typed bindings of all objects would take more memory than the
+//! objects themselves. Large parts stay text until a caller reads them.
 //!
-//! A binding is read in one of four ways, and each has its reason:
-//! - A flag (`binding_flags`) says that there is nothing to read. It is computed once for each
-//!   version.
-//! - `PartialBinding` has what loops need that find, count or filter bindings.
+//! Bindings are read in one of four ways:
+//! - A flag (`binding_flags`) shows that there is nothing to read. It is computed once per version.
+//! - `PartialBinding` contains the fields for loops that find, count or filter bindings.
 //! - `AnyBinding` is the whole binding, for the few that are decided, moved or evicted.
-//! - `differ_in_trigger` compares two texts without parsing either. A rebalance writes each binding
-//!   twice, and every loop would otherwise read both versions to find that nothing else changed.
+//! - `differ_in_trigger` compares two texts without parsing them. A rebalance writes each binding
+//!   twice, and otherwise every loop would read both versions to find that nothing else changed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,10 +23,10 @@ use crate::core::{self, Toleration};
 use crate::requester::ASKED_BY;
 use ballast_k8s::{Key, Revision, Time, Walk};
 
-/// The scheduler of the bindings that name none.
+/// The scheduler of bindings without a `schedulerName`.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// The parts of a binding that many workers read. It borrows from the object's text.
+/// The parts of a binding that many workers read. Borrows from the text of the object.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 pub struct PartialBinding<'a> {
     #[serde(borrow, default)]
@@ -71,7 +70,7 @@ pub struct PartialSpec<'a> {
     workload_affinity_groups: Option<Groups>,
 }
 
-/// A cluster that the binding is placed on, or is being evicted from.
+/// A cluster on which the binding is placed, or from which it is being evicted.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub struct PartialTarget<'a> {
     #[serde(borrow, alias = "fromCluster")]
@@ -89,7 +88,7 @@ struct Priority {
     priority: Option<i32>,
 }
 
-/// The groups that a workload belongs to, for workload affinity. Empty: it is in no such group.
+/// The groups of a workload for workload affinity. Empty: no group.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Groups {
@@ -107,7 +106,7 @@ struct Status<'a> {
     aggregated_status: Option<&'a str>,
 }
 
-/// What a cluster reports, as far as room is concerned.
+/// The parts of a cluster's report that affect capacity accounting.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PartialReport<'a> {
@@ -134,28 +133,29 @@ fn number(value: &RawValue) -> Option<i32> {
 }
 
 impl PartialReport<'_> {
-    /// The replicas that exist there: `replicas`, else `readyReplicas`. `None`: the report has no
-    /// number of replicas. A negative number, a fraction, and one that no workload can have are
-    /// none.
+    /// Returns the number of replicas that exist on the cluster: `replicas`, or else
+    /// `readyReplicas`. `None`: the report has no such number, or it is negative, fractional or out
+    /// of range.
     pub fn replicas(&self) -> Option<i32> {
         let Numbers { replicas, ready_replicas } = self.status.and_then(read)?;
         replicas.or(ready_replicas).and_then(number)
     }
 
-    /// Whether the report has a field for a number of replicas, whatever its value is.
+    /// Returns whether the report has a field for a number of replicas, regardless of its value.
     pub fn counts_replicas(&self) -> bool {
         let numbers: Option<Numbers<'_>> = self.status.and_then(read);
         numbers.is_some_and(|numbers| numbers.replicas.or(numbers.ready_replicas).is_some())
     }
 
-    /// The replicas that the report calls ready; a number that cannot be is 0. `None`: it has none.
+    /// Returns the number of ready replicas in the report, or `None` if the field is absent. An
+    /// invalid number counts as 0.
     pub fn ready_replicas(&self) -> Option<i32> {
         let numbers: Numbers<'_> = self.status.and_then(read)?;
         numbers.ready_replicas.map(|value| number(value).unwrap_or_default())
     }
 
-    /// Whether the cluster runs what was assigned to it well, as far as a report without a number
-    /// tells.
+    /// Returns whether the cluster reports the workload as healthy or, if it reports no health, as
+    /// applied. For reports without a number of replicas.
     pub fn is_well(&self) -> bool {
         match self.health {
             Some(ResourceHealth::Healthy) => true,
@@ -164,8 +164,8 @@ impl PartialReport<'_> {
         }
     }
 
-    /// Whether a report of a kind without numbers shows that the cluster has what was assigned to
-    /// it. A report with a number that cannot be shows nothing. Differs from Karmada (D132).
+    /// Returns whether a report of a kind without numbers shows that the assignment has arrived on
+    /// the cluster. A report with an invalid number shows nothing. Differs from Karmada (D132).
     pub fn has_arrived(&self) -> bool {
         !self.counts_replicas() && (self.applied == Some(true) || self.health == Some(ResourceHealth::Healthy))
     }
@@ -185,13 +185,12 @@ pub struct PartialCondition<'a> {
 }
 
 impl<'a> PartialBinding<'a> {
-    /// Reads the content of an object's text. The error says that it is not a binding, or is
-    /// damaged.
+    /// Parses the text of an object. Fails if it is malformed or is not a binding.
     pub fn of(content: &'a [u8]) -> Result<PartialBinding<'a>, serde_json::Error> {
         Walk::or_parse(content, PartialBinding::walk)
     }
 
-    /// `PartialSpec::placement` of an object's content, for callers that need nothing else.
+    /// Returns `PartialSpec::placement` of an object's text, for callers that need no other field.
     pub fn placement_of(content: &'a [u8]) -> Option<&'a str> {
         match Walk::find(content, &["spec", "placement"]) {
             Some(placement) => present(placement),
@@ -199,8 +198,8 @@ impl<'a> PartialBinding<'a> {
         }
     }
 
-    /// Reads the same as the parser, from content in the form in which Ballast writes. `None`: the
-    /// content has another form.
+    /// Reads the same fields as the parser, from text in the form that Ballast writes. Returns
+    /// `None` if the text has another form.
     fn walk(walk: &mut Walk<'a>) -> Option<PartialBinding<'a>> {
         let mut partial = PartialBinding::default();
         walk.members(|walk, name| match name {
@@ -227,31 +226,32 @@ impl<'a> PartialBinding<'a> {
         Some(partial)
     }
 
-    /// The workload of the binding with this key. `None` if the binding names none, or one of
-    /// another namespace: such a binding has no effect (WH7).
+    /// Returns the workload of the binding with this key, or `None` if the binding references none,
+    /// or one of another namespace: such a binding has no effect (WH7).
     pub fn workload(&self, key: &Key) -> Option<ObjectReference> {
         self.spec.resource()?.of_binding(&key.namespace)
     }
 
-    /// Whether the binding with this key names a workload of another namespace.
+    /// Returns whether the binding with this key references a workload of another namespace.
     pub fn is_elsewhere(&self, key: &Key) -> bool {
         self.spec.resource().is_some_and(|resource| resource.is_elsewhere(&key.namespace))
     }
 
-    /// Empty where there are none, or where they cannot be read.
+    /// Returns the annotations. Empty if they are absent or malformed.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.metadata.annotations.and_then(read).unwrap_or_default()
     }
 
-    /// The placement before a failure. `None`: it lost nothing, or has been back.
+    /// Returns the placement before a failure. `None`: the binding lost no targets, or has returned
+    /// to them.
     pub fn home(&self) -> Option<Home> {
         let text = self.metadata.annotations.filter(|text| text.contains(HOME))?;
         Home::of(&read(text)?)
     }
 
-    /// The replicas that the workload should have, over all clusters. Each copy of a workload that
-    /// is not divided counts. A copy that an eviction has taken away stays wanted until the
-    /// workload is back, or is decided anew.
+    /// Returns the desired number of replicas over all clusters. If the workload is not divided,
+    /// every copy counts, including evicted copies, until the workload returns or gets a new
+    /// placement.
     pub fn wanted_replicas(&self) -> i64 {
         let replicas = i64::from(self.spec.replicas().max(0));
         if self.spec.is_divided() {
@@ -265,45 +265,45 @@ impl<'a> PartialBinding<'a> {
         self.spec.clusters().iter().map(|target| i64::from(target.replicas.unwrap_or_default().max(0))).sum()
     }
 
-    /// Whether the last decision found no placement for some of its replicas. A workload that has
-    /// all of them placed is not unschedulable, although a decision about it has failed.
+    /// Returns whether the last decision found no placement for some of its replicas. A workload
+    /// with all replicas placed is not unschedulable, even if its last decision failed.
     pub fn is_unschedulable(&self) -> bool {
         let scheduled = self.conditions().into_iter().find(|condition| condition.type_ == "Scheduled");
         let has_failed = scheduled.is_some_and(|scheduled| scheduled.status != "True");
         has_failed && (self.spec.clusters().is_empty() || self.assigned_replicas() < self.wanted_replicas())
     }
 
-    /// The conditions. Empty if they cannot be read.
+    /// Returns the conditions. Empty if they are malformed.
     pub fn conditions(&self) -> Vec<PartialCondition<'a>> {
         self.status.conditions.and_then(read).unwrap_or_default()
     }
 
-    /// What the clusters report. Empty if it cannot be read.
+    /// Returns the reports of the clusters. Empty if they are malformed.
     pub fn reports(&self) -> Vec<PartialReport<'a>> {
         self.status.aggregated_status.and_then(read).unwrap_or_default()
     }
 
-    /// When the last pass that succeeded was, or else when the binding was made.
+    /// Returns the time of the last successful pass, or else of the creation of the binding.
     pub fn placed_at(&self) -> Option<Time> {
         self.status.last_scheduled_time.or(self.metadata.creation_timestamp)
     }
 
-    /// The revision of the pending pass. `None`: no pass is pending.
+    /// Returns the revision of the pending pass, or `None` if no pass is pending.
     pub fn pending_pass(&self) -> Option<Revision> {
         let text = self.metadata.annotations.filter(|text| text.contains(PENDING_PASS))?;
         let annotations: BTreeMap<String, String> = read(text)?;
         annotations.get(PENDING_PASS).map(|pending_pass| Trigger::read_pending_pass(pending_pass))
     }
 
-    /// The revision of the pending pass, and the object that requested it. `None`: no pass is
-    /// pending, or the binding does not name the requester.
+    /// Returns the revision of the pending pass and the object that requested it, or `None` if no
+    /// pass is pending or the requester is not recorded.
     pub fn pending_request(&self) -> Option<(Revision, core::ObjectReference)> {
         self.metadata.annotations.filter(|text| text.contains(ASKED_BY))?;
         let trigger = self.trigger();
         Some((trigger.pending_pass?, trigger.requester(self.annotations().get(ASKED_BY))?))
     }
 
-    /// The fields that decide whether the binding needs a Fresh pass.
+    /// Returns the fields that determine whether the binding needs a Fresh decision.
     pub fn trigger(&self) -> Trigger {
         Trigger {
             force: self.spec.force_rescheduling == Some(true),
@@ -335,17 +335,17 @@ impl<'a> PartialSpec<'a> {
         Some(())
     }
 
-    /// The object that is bound, as it is written.
+    /// Returns the reference to the bound object, as stored.
     pub(super) fn resource(&self) -> Option<ObjectReference> {
         self.resource.and_then(read)
     }
 
-    /// The JSON text of the placement, as it is stored.
+    /// Returns the JSON text of the placement, as stored.
     pub fn placement(&self) -> Option<&'a str> {
         self.placement
     }
 
-    /// The tolerations of the placement. Empty if it cannot be read.
+    /// Returns the tolerations of the placement. Empty if it is malformed.
     pub fn tolerations(&self) -> Vec<Toleration> {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -355,8 +355,8 @@ impl<'a> PartialSpec<'a> {
         self.placement.and_then(read::<Placement>).unwrap_or_default().cluster_tolerations
     }
 
-    /// Whether the placement divides the replicas among the clusters. Otherwise each cluster has
-    /// all of them.
+    /// Returns whether the placement divides the replicas among the clusters. Otherwise each
+    /// cluster runs all of them.
     pub fn is_divided(&self) -> bool {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -374,47 +374,50 @@ impl<'a> PartialSpec<'a> {
         scheduling.and_then(|it| it.replica_scheduling_type).is_some_and(|it| it == "Divided")
     }
 
-    /// The wanted number of replicas. 0 if the binding has none.
+    /// Returns the desired number of replicas. 0 if the binding has none.
     pub fn replicas(&self) -> i32 {
         self.replicas.unwrap_or_default()
     }
 
-    /// Whether the binding has requirements of a replica, even if they are empty.
+    /// Returns whether the binding has `replicaRequirements`, even if they are empty.
     pub fn has_requirements(&self) -> bool {
         self.replica_requirements.is_some()
     }
 
-    /// The JSON text of `replicaRequirements`, as it is stored.
+    /// Returns the JSON text of `replicaRequirements`, as stored.
     pub fn requirements(&self) -> Option<&'a str> {
         self.replica_requirements
     }
 
-    /// The JSON text of `components`, as it is stored.
+    /// Returns the JSON text of `components`, as stored.
     pub fn components(&self) -> Option<&'a str> {
         self.components
     }
 
-    /// The number of components. 0 for an object with one pod template, or if they cannot be read.
+    /// Returns the number of components. 0 for an object with one pod template, or if they are
+    /// malformed.
     pub fn component_count(&self) -> usize {
         self.components.and_then(read::<Vec<IgnoredAny>>).map_or(0, |components| components.len())
     }
 
-    /// The clusters that the binding is placed on. Empty if they cannot be read.
+    /// Returns the targets of the binding. Empty if they are malformed.
     pub fn clusters(&self) -> Vec<PartialTarget<'a>> {
         self.clusters.and_then(read).unwrap_or_default()
     }
 
-    /// The clusters that it is being evicted from, with what it had there. Empty if unreadable.
+    /// Returns the clusters that the binding is being evicted from, with its replicas there. Empty
+    /// if they are malformed.
     pub fn leaving(&self) -> Vec<PartialTarget<'a>> {
         self.graceful_eviction_tasks.and_then(read).unwrap_or_default()
     }
 
-    /// The number of eviction tasks. 0 if they cannot be read.
+    /// Returns the number of eviction tasks. 0 if they are malformed.
     pub fn eviction_count(&self) -> usize {
         self.graceful_eviction_tasks.and_then(read::<Vec<IgnoredAny>>).map_or(0, |tasks| tasks.len())
     }
 
-    /// When the oldest eviction task was created. `None`: no task has a readable time.
+    /// Returns the creation time of the oldest eviction task, or `None` if no task has a valid
+    /// time.
     pub fn evicted_since(&self) -> Option<Time> {
         #[derive(Deserialize)]
         struct Task {
@@ -425,7 +428,8 @@ impl<'a> PartialSpec<'a> {
         tasks.into_iter().filter_map(|task| task.created).min()
     }
 
-    /// The clusters that it is being evicted from. Empty if they cannot be read.
+    /// Returns the names of the clusters that the binding is being evicted from. Empty if they are
+    /// malformed.
     pub fn evicted_from(&self) -> Vec<String> {
         self.leaving().into_iter().map(|left| left.name.into_owned()).collect()
     }
@@ -434,22 +438,22 @@ impl<'a> PartialSpec<'a> {
         self.clusters().iter().any(|target| target.name == cluster)
     }
 
-    /// The scheduler that places the binding.
+    /// Returns the name of the responsible scheduler.
     pub fn scheduler_name(&self) -> &str {
         self.scheduler_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(DEFAULT_SCHEDULER)
     }
 
-    /// Whether scheduling is suspended: the targets stay as they are.
+    /// Returns whether scheduling is suspended, so that the targets do not change.
     pub fn is_suspended(&self) -> bool {
         self.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true)
     }
 
-    /// `spec.schedulePriority.priority`, or 0 if it is absent.
+    /// Returns `spec.schedulePriority.priority`, or 0 if it is absent.
     pub fn priority(&self) -> i32 {
         self.schedule_priority.as_ref().and_then(|priority| priority.priority).unwrap_or_default()
     }
 
-    /// The groups for workload affinity. `None`: the binding has none.
+    /// Returns the groups for workload affinity, or `None` if the binding has none.
     pub fn groups(&self) -> Option<&Groups> {
         self.workload_affinity_groups.as_ref()
     }
@@ -463,7 +467,7 @@ fn present(value: &str) -> Option<&str> {
     (value != "null").then_some(value)
 }
 
-/// The text of a value, unparsed.
+/// Returns the text of a value, unparsed.
 fn text<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a str>, D::Error> {
     Ok(Option::<&'a RawValue>::deserialize(value)?.map(RawValue::get))
 }
@@ -578,7 +582,7 @@ mod tests {
                         assert_eq!(PartialBinding::placement_of(&content), parsed.spec.placement, "{member}: {value}");
                     }
                     walked += usize::from(walk.is_some());
-                    // What the walk leaves is read by the parser.
+                    // The parser reads texts that the walk rejects.
                     assert!(walk.is_none() || walk == parsed, "{}", String::from_utf8_lossy(&content));
                     assert!(parsed.is_none() || walk.is_some() || value.is_array() || value.is_null());
                 }

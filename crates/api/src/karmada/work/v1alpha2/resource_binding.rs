@@ -1,6 +1,5 @@
-//! ResourceBinding: the placement of one namespaced object.
-//!
-//! It has the same spec and status as ClusterResourceBinding.
+//! ResourceBinding: the placement of one namespaced object. Its spec and status are those of
+//! ClusterResourceBinding.
 
 use serde_json::{Map, Value};
 
@@ -17,18 +16,18 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
 kind! {
-    /// Binds one namespaced object to clusters: its request, its placement and its state.
+    /// Binds one namespaced object to clusters: its requirements, its placement and its state.
     pub struct ResourceBinding {
-        /// What is placed, by which rules, and where.
+        /// The bound object, its placement rules and its targets.
         pub spec: ResourceBindingSpec,
-        /// What the scheduler and the member clusters last reported.
+        /// The last results of the scheduler and the last reports of the member clusters.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: ResourceBindingStatus,
     }
 }
 
 impl ResourceBinding {
-    /// The label by which objects on the clusters name their binding.
+    /// Label of objects on member clusters that identifies their binding.
     pub const PERMANENT_ID: &'static str = "resourcebinding.karmada.io/permanent-id";
 }
 

@@ -1,24 +1,25 @@
-//! The trigger for a fresh placement of a binding: two fields and an annotation, read as one (C7).
+//! The trigger of a Fresh decision for a binding: two fields and an annotation that are read
+//! together (C7).
 //!
-//! The trigger timestamp is the time of what caused the trigger. Times on the wire have whole
-//! seconds, so a trigger timestamp can be in the same second as the last pass or as another
-//! trigger, or earlier (C10). Times alone would lose such a trigger, as they do upstream. So the
-//! writer of an accepted trigger also records a pending pass: the annotation `ballast.dev/owed`.
-//! The invariants hold for any clock, also for one that steps back:
+//! The trigger timestamp is the time of the cause of the trigger. Times on the wire have whole
+//! seconds, so it can be in the same second as the last pass or another trigger, or earlier (C10).
+//! Times alone would lose such a trigger, as they do upstream. So the writer of an accepted trigger
+//! also records a pending pass: the annotation `ballast.dev/owed`. The following invariants hold
+//! for any clock, including one that steps back:
 //!
-//! - The annotation names the revision that its trigger was written over. So each accepted trigger
-//!   is a write of its own, and a pass that began before it conflicts with it.
-//! - A pass is pending while the annotation is there. Only the success of a pass removes it,
-//!   whatever a client writes (`keep`).
-//! - A trigger timestamp never goes back while a pass is pending.
-//! - `served` is no earlier than the trigger timestamp, and no earlier than the last served time.
-//!   So a successful pass leaves nothing pending, and never makes a served trigger pending again.
+//! - The annotation contains the revision that its trigger was written over. So each accepted
+//!   trigger changes the binding, and a pass that began before it fails with a conflict.
+//! - A pass is pending while the annotation is present. Only a successful pass removes it; writes
+//!   of clients cannot (`keep`).
+//! - The trigger timestamp never decreases while a pass is pending.
+//! - `served` is no earlier than the trigger timestamp and the last served time. So a successful
+//!   pass leaves nothing pending, and never makes a served trigger pending again.
 //!
-//! Both writes have the revision as a precondition. So a trigger that comes during a pass makes the
-//! commit of the pass fail, and the pass is repeated with the trigger.
+//! Both writes have the revision as a precondition. If a trigger is written during a pass, the
+//! commit of the pass fails, and the pass is repeated with the trigger.
 //!
-//! A client that writes a trigger timestamp by itself writes no annotation. Its trigger is pending
-//! while the timestamp is later than the last pass, as upstream (R53).
+//! A client that writes a trigger timestamp itself does not write the annotation. As upstream, its
+//! trigger is pending while the timestamp is later than the last pass (R53).
 
 use serde_json::Value;
 
@@ -31,10 +32,10 @@ use ballast_resource::Given;
 
 const TRIGGERED_AT_FIELD: &str = "rescheduleTriggeredAt";
 
-/// The annotation of a pending pass: the revision that the trigger was written over.
+/// Annotation of a pending pass: the revision that the trigger was written over.
 pub const PENDING_PASS: &str = "ballast.dev/owed";
 
-/// The parts of a binding that a trigger consists of.
+/// The parts of a binding that form its trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trigger {
     /// `spec.forceRescheduling`
@@ -43,14 +44,15 @@ pub struct Trigger {
     pub triggered_at: Option<Time>,
     /// `status.lastScheduledTime`
     pub last_scheduled: Option<Time>,
-    /// The revision in the annotation, zero if it cannot be read. `None`: there is no annotation.
+    /// The revision in the annotation, or zero if it is malformed. `None`: the annotation is
+    /// absent.
     pub pending_pass: Option<Revision>,
 }
 
-// Whether a pass is pending depends on the scheduling profile: `engine::karmada::Request` says so.
+// Whether a pass is pending depends on the scheduling profile: see `engine::karmada::Request`.
 
 impl Trigger {
-    /// Reads the trigger of a binding.
+    /// Returns the trigger of a binding.
     pub fn of(binding: &AnyBinding) -> Trigger {
         Trigger {
             force: binding.spec.force_rescheduling == Some(true),
@@ -68,19 +70,19 @@ impl Trigger {
         Revision::parse(pending_pass).unwrap_or_default()
     }
 
-    /// Seconds since the trigger timestamp, for the pass that serves it. `None`: there is none.
+    /// Returns the seconds since the trigger timestamp, or `None` if there is none.
     pub fn waited_seconds(self, now: Time) -> Option<i64> {
         // A client may have written a timestamp in the future.
         self.triggered_at.map(|timestamp| (now.seconds() - timestamp.seconds()).max(0))
     }
 
-    /// The value of `spec.rescheduleTriggeredAt` for a trigger that was caused at `cause`.
+    /// Returns the value of `spec.rescheduleTriggeredAt` for a trigger with a cause at `cause`.
     pub fn timestamp(self, cause: Time) -> Time {
         self.triggered_at.map_or(cause, |known| known.max(cause))
     }
 
-    /// The edits that write a trigger with this timestamp over the binding at revision `base`, for
-    /// `requester`.
+    /// Returns the edits that write a trigger of `requester` with this timestamp over the binding
+    /// at revision `base`.
     pub fn accepted(timestamp: Time, base: Revision, requester: &ObjectReference) -> [Edit; 3] {
         [
             Edit::set(&["spec", TRIGGERED_AT_FIELD], timestamp.to_string()),
@@ -89,25 +91,27 @@ impl Trigger {
         ]
     }
 
-    /// The edit that removes the pending pass after a success. `None`: no pass is pending.
+    /// Returns the edit that removes the pending pass after a success, or `None` if no pass is
+    /// pending.
     pub fn clear(self) -> Option<Edit> {
         self.pending_pass.map(|_| Edit::remove(&["metadata", "annotations", PENDING_PASS]))
     }
 
-    /// The object that wrote the trigger, from the binding's annotation `ASKED_BY`.
+    /// Returns the object that requested the trigger, from the binding's annotation `ASKED_BY`.
     pub fn requester(self, annotation: Option<&String>) -> Option<ObjectReference> {
         requester::read(annotation?, &self.pending_pass?.to_string())
     }
 
-    /// The value of `status.lastScheduledTime` after a pass that succeeded at `now`.
+    /// Returns the value of `status.lastScheduledTime` after a pass that succeeded at `now`.
     pub fn served(self, now: Time) -> Time {
         now.max(self.triggered_at.unwrap_or(now)).max(self.last_scheduled.unwrap_or(now))
     }
 }
 
-/// Keeps a pending trigger when a client replaces the binding: the manifest does not have it, but
-/// it was accepted. Clients neither write nor remove the annotations of the pending pass and its
-/// requester, except in a binding that they create: it may be a copy of one with a pending pass.
+/// Preserves a pending trigger when a client replaces the binding with a manifest that does not
+/// contain it. Clients can neither write nor remove the annotations of the pending pass and its
+/// requester, except in a binding that they create: it may be a copy of a binding with a pending
+/// pass.
 pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     fn time(tree: &tree::Object, part: &str, name: &str) -> Option<Time> {
         tree.get(part)?.get(name)?.as_str()?.parse().ok()
@@ -131,7 +135,7 @@ pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     }
 }
 
-/// Sets an annotation to its earlier value, or removes it if it was absent.
+/// Sets an annotation to its previous value, or removes it if it was absent.
 fn restore(binding: &mut tree::Object, name: &str, known: Option<Value>) {
     let Some(annotations) = tree::object_or_new(binding, &["metadata", "annotations"]) else { return };
     match known {
@@ -159,7 +163,7 @@ mod tests {
         Trigger { triggered_at, last_scheduled, ..Trigger::default() }
     }
 
-    /// What a trigger that was caused at `cause` makes of the binding.
+    /// Returns the trigger after a trigger with a cause at `cause` was accepted.
     fn accepted(known: Trigger, cause: Time, base: Revision) -> Trigger {
         Trigger { triggered_at: Some(known.timestamp(cause)), pending_pass: Some(base), ..known }
     }
@@ -201,8 +205,8 @@ mod tests {
 
     #[test]
     fn triggers_and_passes_in_any_order_and_at_any_clock_are_neither_lost_nor_repeated() {
-        // Every clock reading from a few, with every order of triggers (true) and passes (false),
-        // in four steps. Each step is a revision.
+        // All sequences of four steps over all clock readings below. A step is a trigger (`true`)
+        // or a pass (`false`), and a revision.
         let clocks = [0, 0, 1, -1, 7];
         for pattern in 0..(2 * clocks.len()).pow(4) {
             let mut state = Trigger::default();

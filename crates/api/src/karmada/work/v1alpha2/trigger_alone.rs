@@ -1,9 +1,9 @@
-//! Recognizes writes of a binding that change only a trigger, or the result of one. A rebalance
-//! writes each binding twice, and most bindings stay where they are, so workers that place, count
-//! or evict can skip such writes.
+//! Recognizes writes of a binding that change only its trigger, or the result of a pass. A
+//! rebalance writes each binding twice, and most bindings do not move, so the scheduler and workers
+//! that count or evict can skip such writes.
 //!
-//! No text is parsed, so this costs less than one `PartialBinding` of either version. Where two
-//! texts differ, the name before that position tells which member it is.
+//! Nothing is parsed, so the comparison costs less than one `PartialBinding` of either version.
+//! Where the texts differ, the key before that position identifies the field.
 
 use std::sync::LazyLock;
 
@@ -12,24 +12,25 @@ use memchr::memrchr;
 
 use ballast_k8s::Object;
 
-/// The members of the spec that come and go with a trigger.
+/// Fields of the spec that are added or removed with a trigger.
 const FORCE: &[u8] = b"\"forceRescheduling\":";
 const TRIGGERED_AT_FIELD: &[u8] = b"\"rescheduleTriggeredAt\":";
-/// The members of the status that every pass writes.
+/// Fields of the status that every pass writes.
 const SCHEDULED: &[u8] = b"\"lastScheduledTime\":";
 const OBSERVED: &[u8] = b"\"schedulerObservedGeneration\":";
 
-/// A time in quotes.
+/// Length of a time in quotes.
 const TIME_LEN: usize = "\"2006-01-02T15:04:05Z\"".len();
-/// How many bytes of the texts are compared at a time.
+/// Number of bytes compared at a time.
 const STRIDE: usize = 32;
 
-/// Whether two versions of a binding differ only in their metadata, their trigger, and the time and
-/// generation of the last pass. To workers that place, count or evict, they are the same. The
-/// result is also false if the texts do not show it.
+/// Returns whether two versions of a binding differ only in their metadata, their trigger, and the
+/// time and generation of the last pass. The scheduler and workers that count or evict treat such
+/// versions as equal. Returns false if this cannot be determined from the texts.
 pub fn differ_in_trigger(before: &Object, after: &Object) -> bool {
-    // Members are sorted, and quotes within strings are escaped. So the first match is the member
-    // `spec`, or a label of that name before it. With the label, more text is compared, never less.
+    // Keys are sorted, and quotes within strings are escaped. So the first match is the field
+    // `spec`, or a label with that key before it. With the label, more text is compared, never
+    // less.
     fn spec(content: &[u8]) -> Option<&[u8]> {
         static SPEC: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"spec\":"));
         SPEC.find(content).map(|at| &content[at..])
@@ -47,7 +48,7 @@ fn are_alike(mut one: &[u8], mut other: &[u8]) -> bool {
         if at == one.len() && at == other.len() {
             return true;
         }
-        // A step must end behind `at`. Otherwise the same step would be repeated for ever.
+        // Each step must end after `at`. Otherwise it would be repeated forever.
         let Some((of_one, of_other)) = step_over(one, other, at).filter(|(one, other)| *one.max(other) > at) else {
             return false;
         };
@@ -55,17 +56,17 @@ fn are_alike(mut one: &[u8], mut other: &[u8]) -> bool {
     }
 }
 
-/// The length of the common beginning of both texts, in bytes.
+/// Returns the length of the common prefix of both texts, in bytes.
 fn alike_until(one: &[u8], other: &[u8]) -> usize {
     let strides = one.chunks_exact(STRIDE).zip(other.chunks_exact(STRIDE));
     let begin = STRIDE * strides.take_while(|(one, other)| one == other).count();
     begin + one[begin..].iter().zip(&other[begin..]).take_while(|(one, other)| one == other).count()
 }
 
-/// The texts differ at `at`, within some member. If that member does not count, returns where each
-/// text continues behind it.
+/// Returns where each text continues after the field in which they differ at `at`, if that field is
+/// ignored.
 fn step_over(one: &[u8], other: &[u8], at: usize) -> Option<(usize, usize)> {
-    // The text before `at` is the same in both.
+    // The text before `at` is equal in both.
     let quote = memrchr(b'"', &one[..at])?;
     let before = &one[..quote];
     if before.ends_with(TRIGGERED_AT_FIELD) || before.ends_with(SCHEDULED) {
@@ -79,7 +80,7 @@ fn step_over(one: &[u8], other: &[u8], at: usize) -> Option<(usize, usize)> {
     if name.ends_with(FORCE) {
         return Some((name.len() + switch(&one[name.len()..])?, name.len() + switch(&other[name.len()..])?));
     }
-    // The member may be in only one of the texts. Another member must follow it.
+    // The field may be present in only one of the texts. Another field must follow it.
     let member = |text: &[u8]| {
         let text = &text[quote..];
         let value = match () {
@@ -99,12 +100,12 @@ fn step_over(one: &[u8], other: &[u8], at: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// The length of the boolean that a text begins with.
+/// Returns the length of the boolean at the start of a text.
 fn switch(text: &[u8]) -> Option<usize> {
     [&b"true"[..], b"false"].into_iter().find(|word| text.starts_with(word)).map(<[u8]>::len)
 }
 
-/// Whether the text begins with a time in quotes. No label looks like one.
+/// Returns whether the text starts with a time in quotes. No label has this form.
 fn is_time(text: &[u8]) -> bool {
     let form = b"\"0000-00-00T00:00:00Z\"";
     let fits = |(byte, form): (&u8, &u8)| if *form == b'0' { byte.is_ascii_digit() } else { byte == form };
@@ -128,7 +129,7 @@ mod tests {
         differ_in_trigger(&object(before), &object(after))
     }
 
-    /// A binding with some of the members that do not count, and others that do.
+    /// Returns a binding with some of the ignored fields, and other fields that are compared.
     fn binding(trigger: &[Option<u8>; 4], rest: u8) -> Value {
         let times = ["2026-11-23T12:00:00Z", "2026-11-23T12:00:09Z", "2025-01-01T00:00:00Z"];
         let [force, timestamp, scheduled, observed] = trigger.map(|given| given.map(usize::from));
@@ -173,14 +174,14 @@ mod tests {
             let with = |value: &Value| json!({"metadata": {}, "spec": {"forceRescheduling": value, "resource": {}}});
             assert!(!differ(&with(&value), &json!({"metadata": {}, "spec": {"resource": {}}})), "{value}");
         }
-        // The last member of its object has no comma behind it, and the texts do not tell.
+        // The last field of an object is not recognized, because no comma follows it.
         let last = json!({"metadata": {}, "spec": {"a": 1, "rescheduleTriggeredAt": "2026-11-23T12:00:00Z"}});
         assert!(!differ(&last, &json!({"metadata": {}, "spec": {"a": 1}})));
     }
 
     proptest! {
-        /// It says yes only where a comparison of the trees without these members says so, and
-        /// wherever both have a pass behind them.
+        /// The result is true exactly if the compared fields are equal and both versions have the
+        /// same fields of the last pass.
         #[test]
         fn it_agrees_with_the_trees(
             one in prop::array::uniform4(prop::option::of(0_u8..4)),

@@ -42,7 +42,7 @@ pub fn patch(headers: &HeaderMap) -> Media {
     }
 }
 
-/// Returns the header. One that is not text is not a media type either.
+/// Returns the value of `Content-Type`. Empty if it is absent or not text.
 fn text(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"))
 }
@@ -52,8 +52,8 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(text.find(';').unwrap_or(text.len()))
 }
 
-/// Whether these are parameters: `; name=value`, each name once or always with the same value, and
-/// at most one semicolon at the end.
+/// Returns whether the text consists of parameters: `; name=value`, each name once or always with
+/// the same value, and at most one semicolon at the end.
 fn are_valid(parameters: &str) -> bool {
     let mut known: Vec<(String, String)> = Vec::new();
     let mut rest = parameters.trim_start();
@@ -69,7 +69,7 @@ fn are_valid(parameters: &str) -> bool {
     true
 }
 
-/// Returns the parameter at the begin of a text, and what follows it.
+/// Returns the parameter at the beginning of a text, and the rest.
 fn parameter(text: &str) -> Option<(String, String, &str)> {
     let (name, rest) = token(text.strip_prefix(';')?.trim_start())?;
     let rest = rest.trim_start().strip_prefix('=')?.trim_start();
@@ -80,7 +80,7 @@ fn parameter(text: &str) -> Option<(String, String, &str)> {
     Some((name.to_ascii_lowercase(), value, rest))
 }
 
-/// Returns the token of RFC 2045 at the begin of a text, and what follows it.
+/// Returns the token of RFC 2045 at the beginning of a text, and the rest.
 fn token(text: &str) -> Option<(&str, &str)> {
     let is_part = |c: char| c.is_ascii_graphic() && !is_special(c);
     let end = text.find(|c| !is_part(c)).unwrap_or(text.len());

@@ -50,7 +50,7 @@ impl Check {
     }
 }
 
-/// Answers `/{endpoint}` and `/{endpoint}/{check}`; `None` if there is no such check.
+/// Returns the response of `/{endpoint}` or `/{endpoint}/{check}`. `None` if no check has the name.
 pub(super) fn answer(
     checks: &[Check],
     is_draining: bool,

@@ -28,7 +28,7 @@ pub fn return_on_drop<S>(stream: S) -> (ReturnedStream<S>, oneshot::Receiver<S>)
 /// half.
 pub async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, last: &[u8]) {
     let closing = async {
-        // It does not matter if the peer has gone already.
+        // The peer may have disconnected already.
         let _ = stream.write_all(last).await;
         let _ = stream.shutdown().await;
         let mut bytes_left = BYTES_MAX;

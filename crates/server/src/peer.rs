@@ -11,8 +11,7 @@ use ballast_auth::Certificate;
 #[derive(Debug)]
 pub struct Peer {
     pub address: SocketAddr,
-    /// TLS has checked that the peer holds its key. Whom it authenticates is checked with each
-    /// request.
+    /// TLS has verified that the peer holds its key. The user is authenticated with each request.
     pub certificate: Option<Certificate>,
     pub(super) is_http2: bool,
     /// Cancel it to end the connection after its running requests.

@@ -1,8 +1,8 @@
 //! Indents JSON for people. The query, the `Accept` header or the user agent indicates that a
 //! person reads the response (CT8).
 //!
-//! It works on the bytes of any body while they are sent. A watch keeps one event a line. Documents
-//! that clients cache by a hash are not indented.
+//! The filter works on the bytes of any body while they are sent. Events of a watch stay on one
+//! line each. Documents that clients cache by a hash are not indented.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{self, ACCEPT, CONTENT_LENGTH, USER_AGENT};
@@ -15,7 +15,7 @@ use super::codec;
 use super::respond::Response;
 use ballast_k8s::Query;
 
-/// The beginnings of the user agents that people use.
+/// The prefixes of user agents whose responses a person reads.
 const LOOKING: [&[u8]; 3] = [b"curl", b"Wget", b"Mozilla/5.0"];
 /// The header in which a browser sends the purpose of a request: `navigate` shows the response.
 const FETCH_MODE: &str = "sec-fetch-mode";
@@ -56,7 +56,7 @@ struct Indent {
     depth: usize,
     in_text: bool,
     escaped: bool,
-    /// A bracket was opened, and nothing has followed yet.
+    /// Whether the last byte opened a bracket.
     opened: bool,
 }
 

@@ -1,9 +1,9 @@
-//! How a server stops (SH1).
+//! The graceful shutdown of a server (SH1).
 
 use tokio_util::sync::CancellationToken;
 
-/// The shutdown has two steps. `begin` makes the server unready. After a delay it accepts no
-/// further connection, ends its watches, and lets other requests finish.
+/// The state of the shutdown, which has two steps. `begin` makes the server unready. After a delay
+/// it accepts no further connection, ends its watches, and lets other requests finish.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     pub(super) begun: CancellationToken,

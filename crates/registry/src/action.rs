@@ -15,18 +15,17 @@ pub async fn due_at<T>(due: Option<Instant>, request: impl Future<Output = T>) -
     ANSWER_DUE.scope(due, request).await
 }
 
-/// When the response to the running request is due. `None` outside of `due_at`, and in tasks and
-/// threads that the request has started.
+/// Returns the deadline of the response to the running request. `None` outside of `due_at`, and in
+/// tasks and threads that the request has started.
 pub fn answer_due() -> Option<Instant> {
     ANSWER_DUE.try_with(|due| *due).ok().flatten()
 }
 
-/// The work that is done when an object of such a kind is created. The object was admitted before,
-/// like any other.
+/// The work that runs when an object of such a kind is created, after its admission.
 #[async_trait]
 pub trait Action: Send + Sync + 'static {
-    /// Does the work. On success the object, with the fields that the action sets, is the answer to
-    /// the caller, together with the returned warnings. A dry run must change nothing.
+    /// Does the work. On success the object, with the fields that the action sets, is the response
+    /// to the caller, together with the returned warnings. A dry run must change nothing.
     async fn create(
         &self,
         caller: &User,

@@ -1,5 +1,5 @@
-//! Create: names, identity, admission and the write (GN1-GN3, MD1, OC5, ST1, VB17, DE5). A kind
-//! that acts and is not stored acts instead (VB24).
+//! Create: names, identity, admission and the write (GN1-GN3, MD1, OC5, ST1, VB17, DE5). For a kind
+//! that is not stored, its action runs instead of the write (VB24).
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ use ballast_k8s::{Body, Document, FieldErrors, FieldPath, Key, Managers, Status,
 use ballast_resource::{Lifetime, ResourceKind};
 use ballast_watch::{Draft, Expect, Rejected, Write};
 
-/// How many generated names are tried (GN1).
+/// The maximum number of generated names that are tried (GN1).
 const GENERATED_NAMES_MAX: usize = 8;
 
 impl Registry {
@@ -121,8 +121,8 @@ impl Registry {
         unreachable!("the last attempt returns")
     }
 
-    /// Creates an object of a kind that is not stored. The answer has no uid and no resourceVersion
-    /// (RV20).
+    /// Creates an object of a kind that is not stored. The response has no uid and no
+    /// resourceVersion (RV20).
     async fn run_action(
         &self,
         chain: &AdmissionChain<'_>,
@@ -150,8 +150,8 @@ impl Registry {
     }
 }
 
-/// An answer of an action with more values is written and dropped away from the threads that serve:
-/// that of a review has up to 16 MiB.
+/// Results of actions with more values are serialized and dropped on a blocking thread: the result
+/// of a review has up to 16 MiB.
 const INLINE_VALUES_MAX: usize = 2_000;
 
 pub(super) fn set_managed(object: &mut Tree, managed: ManagedFields) {
@@ -193,8 +193,8 @@ pub(super) fn prepare(
     Ok(is_generated)
 }
 
-/// Takes the namespace and name of the URL over into the object, and rejects an object that names
-/// others (VB17, MD15).
+/// Sets the namespace and name of the URL in the object, and rejects an object with different ones
+/// (VB17, MD15).
 fn set_name_and_namespace(target: &Locator, object: &mut Tree) -> Result<(), Status> {
     let metadata = metadata::of_mut(object);
     match (&target.namespace, target.row.is_namespaced()) {

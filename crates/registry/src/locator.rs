@@ -1,5 +1,5 @@
-//! The kind, namespace and name that a request is about. Verbs that the kind does not have are
-//! rejected here.
+//! The kind, namespace and name of a request's URL. Verbs that the kind does not have are rejected
+//! here.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Locator {
         }
     }
 
-    /// Refuses a verb that the kind, or its `/status`, does not have (VB8, ST8, ST10).
+    /// Rejects a verb that the kind, or its `/status`, does not have (VB8, ST8, ST10).
     ///
     /// # Errors
     ///

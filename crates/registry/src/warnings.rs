@@ -1,12 +1,12 @@
 //! Warnings for the caller of a request, and annotations for the audit log. Admission adds them.
 //!
-//! They are collected beside the result of the request, because they count also if the request is
-//! rejected.
+//! They are collected apart from the result of the request, because they also apply to a rejected
+//! request.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// Per request. Further ones are dropped.
+/// The maximum number of warnings per request. Further ones are dropped.
 const WARNINGS_MAX: usize = 100;
 const ANNOTATIONS_MAX: usize = 100;
 
@@ -39,7 +39,7 @@ impl Warnings {
         }
     }
 
-    /// Moves the content of `others` to here. Another thread collected it for the same request.
+    /// Adds the content of `others`, which another thread collected for the same request.
     pub fn merge(&self, others: &Warnings) {
         let Collected { texts, annotations } = std::mem::take(&mut *others.lock());
         texts.iter().for_each(|warning| self.warn(warning));

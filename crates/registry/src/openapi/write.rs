@@ -1,4 +1,4 @@
-//! Puts operations and schemas together into documents: OpenAPI 3.0.0 and Swagger 2.0.
+//! Assembles operations and schemas into documents: OpenAPI 3.0.0 and Swagger 2.0.
 
 use std::collections::BTreeMap;
 
